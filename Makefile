@@ -1,0 +1,54 @@
+# Everything a newcomer types. `make` alone explains itself.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+EXTRAS := dev,hf,data,minilm
+# The stamp's name holds the pins, so that changed pins, and nothing else, make the environment anew.
+PINS := $(shell (echo $(EXTRAS); cat constraints.txt; sed -n '/^dependencies/,/^\[project.scripts/p' pyproject.toml) | cksum | cut -d' ' -f1)
+STAMP := $(VENV)/.pins-$(PINS)
+WORKERS ?= auto
+
+.DEFAULT_GOAL := help
+.PHONY: help setup quickstart test test-all lint format bench docs clean
+
+help: ## Show what can be done here
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(STAMP) ## Make the virtual environment .venv (once; again when the pins change)
+
+$(STAMP):
+	rm -rf $(VENV)
+	$(PYTHON) -m venv $(VENV)
+	PIP_CONSTRAINT=constraints.txt $(BIN)/pip install --quiet --disable-pip-version-check -e ".[$(EXTRAS)]"
+	touch $@
+
+quickstart: $(STAMP) ## See SpanLab work on what is installed, without network
+	$(BIN)/spanlab doctor --offline
+	$(BIN)/python examples/first_steps.py
+
+test: $(STAMP) ## Run the tests
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow"
+
+test-all: $(STAMP) ## Run the tests, the slow ones too
+	$(BIN)/python -m pytest -n $(WORKERS)
+
+lint: $(STAMP) ## Check format, style, types and the layering of the rooms
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(STAMP) ## Write the code the way `make lint` wants it
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(STAMP) ## Measure SpanLab beside its peers (minutes; wants a quiet machine)
+	$(BIN)/python -m benchmarks.encoder
+
+docs: $(STAMP) ## Build the documentation into site/
+	PIP_CONSTRAINT=constraints.txt $(BIN)/pip install --quiet --disable-pip-version-check -e ".[docs]"
+	$(BIN)/mkdocs build --strict
+
+clean: ## Remove the virtual environment and everything built
+	rm -rf $(VENV) site dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,67 @@
+"""The `spanlab` command: puts the commands together and turns outcomes into exit codes.
+
+0 done, 2 the user's input is wrong (one line), 130 Ctrl-C, 1 anything else. Progress goes to stderr, results to
+stdout. Modules named here must import quickly: torch, tokenizers and the like are imported inside the commands.
+"""
+
+import os
+import sys
+from typing import Annotated
+
+import click
+import typer
+
+from spanlab.cli import convert, doctor, inspect
+from spanlab.errors import SpanlabError
+from spanlab.version import __version__
+
+app = typer.Typer(
+    name="spanlab",
+    help="Pre-train, fine-tune, compare and serve SpanBERT and its family.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("convert")(convert.convert)
+app.command("doctor")(doctor.doctor)
+app.add_typer(inspect.app, name="inspect")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"spanlab {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Pre-train, fine-tune, compare and serve SpanBERT and its family."""
+
+
+def main() -> None:
+    """Run the command line and exit with the code of its outcome."""
+    try:
+        code = app(standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except SpanlabError as error:
+        typer.echo(f"spanlab: {error}", err=True)
+        sys.exit(2)
+    except (KeyboardInterrupt, click.Abort):
+        typer.echo("spanlab: interrupted", err=True)
+        sys.exit(130)
+    except BrokenPipeError:
+        # The reader of our output went away (`spanlab … | head`): nothing more to say, and nothing to flush.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    sys.exit(code or 0)
+
+
+if __name__ == "__main__":
+    main()

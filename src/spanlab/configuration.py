@@ -1,0 +1,191 @@
+"""Strict configuration: YAML and `key=value` overrides into frozen dataclasses, and back.
+
+What enters is a nested mapping (from a file, from overrides, from Python); what leaves is an instance of a frozen
+dataclass whose every field was checked against its annotation. An unknown key is an error that suggests the nearest
+known one; a value of the wrong type is an error that shows the value. Errors from a file name its line.
+
+Supported annotations: `bool`, `int`, `float`, `str`, `Literal[…]`, `X | None`, `tuple[X, ...]`, `tuple[X, Y]`,
+`dict[str, X]`, and other dataclasses of this kind.
+"""
+
+import dataclasses
+import types
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import yaml
+
+from spanlab.errors import ConfigError, did_you_mean
+
+Config = TypeVar("Config")
+KeyPath = tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Source:
+    """Where a mapping came from, so that errors can name the file and the line of a key."""
+
+    path: str | None = None
+    lines: Mapping[KeyPath, int] = dataclasses.field(default_factory=dict)
+
+    def error(self, key: KeyPath, cause: str, fix: str | None = None) -> ConfigError:
+        """The error for `key`, with the line of the nearest enclosing key that the file holds."""
+        line = next((self.lines[key[:n]] for n in range(len(key), 0, -1) if key[:n] in self.lines), None)
+        return ConfigError(cause, path=self.path, line=line, fix=fix)
+
+
+def read_yaml(path: str | Path) -> tuple[dict[str, Any], Source]:
+    """The mapping in a YAML file and the lines of its keys."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        mapping = yaml.safe_load(text)
+    except FileNotFoundError:
+        raise ConfigError("no such file", path=path) from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"not UTF-8 text (byte {error.start})", path=path) from None
+    except OSError as error:
+        raise ConfigError(error.strerror or str(error), path=path) from None
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else None
+        raise ConfigError(f"not valid YAML: {error.problem}", path=path, line=line) from None
+    if mapping is None:
+        return {}, Source(path=str(path))
+    if not isinstance(mapping, dict):
+        raise ConfigError("expected 'key: value' lines", path=path, line=1)
+    return mapping, Source(path=str(path), lines=_key_lines(node, ()))
+
+
+def _key_lines(node: yaml.Node | None, prefix: KeyPath) -> dict[KeyPath, int]:
+    lines: dict[KeyPath, int] = {}
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            path = (*prefix, str(key.value))
+            lines[path] = key.start_mark.line + 1
+            lines.update(_key_lines(value, path))
+    return lines
+
+
+def parse_overrides(overrides: Sequence[str]) -> dict[str, Any]:
+    """`["training.lr=1e-4", "size=mini"]` as a nested mapping; values are read as YAML."""
+    mapping: dict[str, Any] = {}
+    for override in overrides:
+        key, equals, text = override.partition("=")
+        if not equals or not all(key.split(".")):
+            raise ConfigError(f"'{override}' is not an override", fix="write key=value, such as training.lr=1e-4")
+        try:
+            value = yaml.safe_load(text)
+        except yaml.YAMLError:
+            raise ConfigError(f"cannot read the value of '{override}'", fix="quote it as YAML would") from None
+        *parents, leaf = key.split(".")
+        place = mapping
+        for parent in parents:
+            place = place.setdefault(parent, {})
+            if not isinstance(place, dict):
+                raise ConfigError(f"'{key}' is set both as a value and as a section")
+        place[leaf] = value
+    return mapping
+
+
+def merge(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
+    """`base` with `change` laid over it, section by section."""
+    merged = dict(base)
+    for key, value in change.items():
+        old = merged.get(key)
+        merged[key] = merge(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
+    return merged
+
+
+def from_mapping(cls: type[Config], mapping: Mapping[str, Any], source: Source | None = None) -> Config:
+    """An instance of the frozen dataclass `cls` from a nested mapping, every key and value checked."""
+    return _build(cls, mapping, (), source or Source())
+
+
+def to_mapping(config: Any) -> dict[str, Any]:  # noqa: ANN401 (any dataclass)
+    """The nested mapping of plain values that `from_mapping` reads back."""
+
+    def plain(value: Any) -> Any:  # noqa: ANN401
+        if dataclasses.is_dataclass(value):
+            return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        if isinstance(value, dict):
+            return {key: plain(item) for key, item in value.items()}
+        if isinstance(value, tuple | list):
+            return [plain(item) for item in value]
+        return value
+
+    mapping = plain(config)
+    assert isinstance(mapping, dict)
+    return mapping
+
+
+def _build(cls: type[Config], mapping: Mapping[str, Any], prefix: KeyPath, source: Source) -> Config:
+    hints = get_type_hints(cls)
+    fields = {field.name: field for field in dataclasses.fields(cls) if field.init}  # type: ignore[arg-type]
+    values: dict[str, Any] = {}
+    for key, value in mapping.items():
+        path = (*prefix, str(key))
+        if key not in fields:
+            raise source.error(path, f"unknown key '{'.'.join(path)}'{did_you_mean(str(key), fields)}")
+        values[key] = _coerce(hints[key], value, path, source)
+    for name, field in fields.items():
+        required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+        if required and name not in values:
+            raise source.error((*prefix, name), f"key '{'.'.join((*prefix, name))}' is missing")
+    try:
+        return cls(**values)
+    except ConfigError as error:  # a check of the dataclass itself: tell where the values came from
+        raise source.error(prefix, error.cause, error.fix) if error.path is None else error from None
+
+
+def _coerce(hint: Any, value: Any, path: KeyPath, source: Source) -> Any:  # noqa: ANN401
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in {Union, types.UnionType}:
+        return _coerce_union(arguments, value, path, source)
+    if origin is Literal:
+        if value in arguments and not (isinstance(value, bool) and True not in arguments and False not in arguments):
+            return value
+        choices = ", ".join(str(choice) for choice in arguments)
+        hint_text = did_you_mean(str(value), [str(choice) for choice in arguments])
+        raise source.error(path, f"'{'.'.join(path)}' is {value!r}{hint_text}; it must be one of {choices}")
+    if origin is tuple and isinstance(value, list | tuple):
+        return _coerce_tuple(arguments, value, path, source)
+    if origin is dict and isinstance(value, Mapping):
+        return {str(key): _coerce(arguments[1], item, (*path, str(key)), source) for key, item in value.items()}
+    if dataclasses.is_dataclass(hint) and isinstance(value, Mapping):
+        return _build(hint, value, path, source)  # type: ignore[type-var]
+    return _coerce_scalar(hint, value, path, source)
+
+
+def _coerce_union(arguments: tuple[Any, ...], value: Any, path: KeyPath, source: Source) -> Any:  # noqa: ANN401
+    if value is None and type(None) in arguments:
+        return None
+    candidates = [argument for argument in arguments if argument is not type(None)]
+    for candidate in candidates[:-1]:
+        try:
+            return _coerce(candidate, value, path, source)
+        except ConfigError:
+            continue
+    return _coerce(candidates[-1], value, path, source)
+
+
+def _coerce_tuple(arguments: tuple[Any, ...], value: Sequence[Any], path: KeyPath, source: Source) -> tuple[Any, ...]:
+    if len(arguments) == 2 and arguments[1] is Ellipsis:
+        return tuple(_coerce(arguments[0], item, path, source) for item in value)
+    if len(arguments) != len(value):
+        raise source.error(path, f"'{'.'.join(path)}' has {len(value)} items; it must have {len(arguments)}")
+    return tuple(_coerce(argument, item, path, source) for argument, item in zip(arguments, value, strict=True))
+
+
+def _coerce_scalar(hint: Any, value: Any, path: KeyPath, source: Source) -> Any:  # noqa: ANN401
+    if hint is Any or (isinstance(hint, type) and type(value) is hint):
+        return value
+    if hint is float and not isinstance(value, bool):
+        # YAML reads 1e-4 as a string: the number is meant.
+        try:
+            return float(value)
+        except (TypeError, ValueError):
+            pass
+    names = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
+    wanted = names.get(hint, getattr(hint, "__name__", str(hint)) if get_origin(hint) is None else "a list or section")
+    raise source.error(path, f"'{'.'.join(path)}' is {value!r}; it must be {wanted}")

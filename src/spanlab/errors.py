@@ -1,0 +1,61 @@
+"""What SpanLab refuses, as types.
+
+Every error a user can cause is a `SpanlabError`: one line that names the place, the cause and the fix. The command
+line turns it into exit code 2; whoever calls the library catches it as a `ValueError`. Programming mistakes stay
+plain assertions and are not found here.
+"""
+
+from difflib import get_close_matches
+from collections.abc import Iterable
+from pathlib import Path
+
+
+class SpanlabError(ValueError):
+    """Something in the user's input is wrong; the message is one line and names the fix."""
+
+
+class InputError(SpanlabError):
+    """A file (or a line of it) cannot be used.
+
+    The message reads `path:line:column: cause; fix`, with the parts that are known.
+    """
+
+    def __init__(
+        self,
+        cause: str,
+        *,
+        path: str | Path | None = None,
+        line: int | None = None,
+        column: int | None = None,
+        fix: str | None = None,
+    ) -> None:
+        place = [str(part) for part in (path, line, column) if part is not None]
+        message = ": ".join([":".join(place), cause]) if place else cause
+        super().__init__(f"{message}; {fix}" if fix else message)
+        self.path, self.line, self.column, self.cause, self.fix = path, line, column, cause, fix
+
+
+class ConfigError(InputError):
+    """A configuration has an unknown key, a value of the wrong type, or values that cannot go together."""
+
+
+class WeightsError(InputError):
+    """A weight file is damaged, or its tensors do not fit the model they are read into."""
+
+
+class MissingHeadError(SpanlabError):
+    """A model was asked for something that needs a head its folder does not hold."""
+
+
+class MissingExtraError(SpanlabError):
+    """An optional dependency is needed and not installed."""
+
+    def __init__(self, extra: str, purpose: str) -> None:
+        super().__init__(f"{purpose} needs the '{extra}' extra; pip install 'spanlab[{extra}]'")
+        self.extra = extra
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The hint ` (did you mean 'x'?)` for the known name nearest to `name`, or nothing when none is near."""
+    near = get_close_matches(name, list(known), n=1, cutoff=0.6)
+    return f" (did you mean '{near[0]}'?)" if near else ""
