@@ -152,8 +152,8 @@ def _coerce(hint: Any, value: Any, path: KeyPath, source: Source) -> Any:  # noq
         return _coerce_tuple(arguments, value, path, source)
     if origin is dict and isinstance(value, Mapping):
         return {str(key): _coerce(arguments[1], item, (*path, str(key)), source) for key, item in value.items()}
-    if dataclasses.is_dataclass(hint) and isinstance(value, Mapping):
-        return _build(hint, value, path, source)  # type: ignore[type-var]
+    if isinstance(hint, type) and dataclasses.is_dataclass(hint) and isinstance(value, Mapping):
+        return _build(hint, value, path, source)
     return _coerce_scalar(hint, value, path, source)
 
 

@@ -5,8 +5,8 @@ line turns it into exit code 2; whoever calls the library catches it as a `Value
 plain assertions and are not found here.
 """
 
-from difflib import get_close_matches
 from collections.abc import Iterable
+from difflib import get_close_matches
 from pathlib import Path
 
 

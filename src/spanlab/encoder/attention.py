@@ -1,0 +1,56 @@
+"""Multi-head self-attention over packed sequences.
+
+Queries, keys and values come from one matrix product; how they attend to each other is `attention_paths`' affair.
+
+Shapes: N tokens, D width, H heads, W width of a head.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from spanlab.encoder.attention_paths import Attended, attend
+from spanlab.encoder.packing import Run
+from spanlab.encoder.positions import rotate
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What attention must know of the batch, the same for every layer."""
+
+    runs: Sequence[Run]
+    rotary: tuple[Tensor, Tensor] | None = None
+    """Cosine and sine of every token's position, where positions are rotary."""
+    want_weights: bool = False
+
+
+class SelfAttention(nn.Module):
+    """Every token looks at the tokens of its own sequence."""
+
+    def __init__(self, width: int, heads: int, *, dropout: float, causal: bool) -> None:
+        super().__init__()
+        self.heads, self.dropout, self.causal = heads, dropout, causal
+        self.qkv = nn.Linear(width, 3 * width)
+        self.output = nn.Linear(width, width)
+
+    def forward(self, x_ND: Tensor, around: Surroundings, head_mask_H: Tensor | None = None) -> Attended:
+        """(N, D) in; context (N, D) after the output projection, and the weights if they are wanted, out."""
+        q_NHW, k_NHW, v_NHW = self.qkv(x_ND).view(x_ND.shape[0], 3, self.heads, -1).unbind(1)
+        if around.rotary is not None:
+            q_NHW, k_NHW = rotate(q_NHW, *around.rotary), rotate(k_NHW, *around.rotary)
+        attended = attend(
+            q_NHW,
+            k_NHW,
+            v_NHW,
+            around.runs,
+            causal=self.causal,
+            dropout_p=self.dropout if self.training else 0.0,
+            want_weights=around.want_weights,
+        )
+        context_ND, weights = attended.context_ND, attended.weights
+        if head_mask_H is not None:
+            # Scaling a head's weights and scaling its context is the same, and this keeps the fast path.
+            context_ND = (context_ND.view(*q_NHW.shape) * head_mask_H[:, None].to(context_ND.dtype)).flatten(1)
+            weights = weights and tuple(weight * head_mask_H[:, None, None] for weight in weights)
+        return Attended(self.output(context_ND), weights)

@@ -1,0 +1,101 @@
+"""Ways to compute softmax(q·k)·v over packed sequences, and the choice among them.
+
+What enters are queries, keys and values of N tokens in a row and the runs of equal length that divide them; what
+leaves is one vector a token, and the attention weights when they are asked for. No path attends across sequences.
+
+The choice is a fixed rule on device, dtype, length and mode, not a stopwatch at start-up: a resumed run must take the
+same path as the run it continues. The rule comes from `python -m benchmarks.attention` on CPUs with and without bf16
+instructions: torch's fused kernel wins everywhere except in bf16 training on short sequences, where its backward pass
+is slow, and wherever attention dropout is on, which it has no fused form for.
+
+Shapes: N tokens, C sequences of a run, T their length, H heads, W width of a head.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from spanlab.encoder.dropout import dropout
+from spanlab.encoder.packing import Run
+
+MATMUL_LENGTH_BF16 = 256
+"""Up to this length, training in bf16 on a CPU is faster by plain matrix products than by the fused kernel."""
+
+
+@dataclass(frozen=True)
+class Attended:
+    """What attention yields: context (N, D), and per run the weights (C, H, T, T) if they were asked for."""
+
+    context_ND: Tensor
+    weights: tuple[Tensor, ...] | None = None
+
+
+def attend(
+    q_NHW: Tensor,
+    k_NHW: Tensor,
+    v_NHW: Tensor,
+    runs: Sequence[Run],
+    *,
+    causal: bool,
+    dropout_p: float = 0.0,
+    want_weights: bool = False,
+) -> Attended:
+    """Attention within each sequence by the path that suits the device, dtype, length and mode."""
+    if _varlen_fits(q_NHW, len(runs), dropout_p=dropout_p, want_weights=want_weights):
+        return Attended(_varlen(q_NHW, k_NHW, v_NHW, runs, causal=causal))
+    sizes = [run.tokens for run in runs]
+    contexts: list[Tensor] = []
+    weights: list[Tensor] = []
+    parts = zip(*(torch.split(x_NHW, sizes) for x_NHW in (q_NHW, k_NHW, v_NHW)), runs, strict=True)
+    # Autocast would compute the softmax in fp32 and cast its result back; the kernels do that inside, without copies.
+    with torch.autocast(q_NHW.device.type, enabled=False):
+        for q, k, v, run in parts:
+            q_CHTW, k_CHTW, v_CHTW = (x.view(run.count, run.length, *x.shape[1:]).transpose(1, 2) for x in (q, k, v))
+            if want_weights or dropout_p > 0.0 or _matmul_is_faster(q_CHTW):
+                context_CHTW, weights_CHTT = _by_matmul(q_CHTW, k_CHTW, v_CHTW, causal=causal, dropout_p=dropout_p)
+                weights.append(weights_CHTT)
+            else:
+                context_CHTW = F.scaled_dot_product_attention(q_CHTW, k_CHTW, v_CHTW, is_causal=causal)
+            contexts.append(context_CHTW.transpose(1, 2).reshape(run.tokens, -1))
+    context_ND = contexts[0] if len(contexts) == 1 else torch.cat(contexts)
+    return Attended(context_ND, tuple(weights) if want_weights else None)
+
+
+def _matmul_is_faster(q_CHTW: Tensor) -> bool:
+    in_training = torch.is_grad_enabled() and q_CHTW.requires_grad
+    short = q_CHTW.shape[2] <= MATMUL_LENGTH_BF16
+    return q_CHTW.device.type == "cpu" and q_CHTW.dtype == torch.bfloat16 and in_training and short
+
+
+def _by_matmul(
+    q_CHTW: Tensor, k_CHTW: Tensor, v_CHTW: Tensor, *, causal: bool, dropout_p: float
+) -> tuple[Tensor, Tensor]:
+    scores_CHTT = torch.matmul(q_CHTW * q_CHTW.shape[-1] ** -0.5, k_CHTW.transpose(-1, -2))
+    if causal:
+        length = scores_CHTT.shape[-1]
+        future = torch.ones(length, length, dtype=torch.bool, device=scores_CHTT.device).triu(1)
+        scores_CHTT = scores_CHTT.masked_fill(future, float("-inf"))
+    weights_CHTT = scores_CHTT.softmax(dim=-1)
+    weights_CHTT = dropout(weights_CHTT, dropout_p, training=True)
+    return torch.matmul(weights_CHTT, v_CHTW), weights_CHTT
+
+
+def _varlen_fits(q_NHW: Tensor, runs: int, *, dropout_p: float, want_weights: bool) -> bool:
+    """Whether the CUDA kernel for ragged batches applies: half precision, several lengths, nothing it lacks."""
+    half = q_NHW.dtype in {torch.float16, torch.bfloat16}
+    return q_NHW.device.type == "cuda" and half and runs > 1 and dropout_p == 0.0 and not want_weights
+
+
+def _varlen(q_NHW: Tensor, k_NHW: Tensor, v_NHW: Tensor, runs: Sequence[Run], *, causal: bool) -> Tensor:
+    from torch.nn.attention.varlen import varlen_attn
+
+    lengths = torch.tensor([0] + [run.length for run in runs for _ in range(run.count)], device=q_NHW.device)
+    bounds = torch.cumsum(lengths, 0).to(torch.int32)
+    longest = max(run.length for run in runs)
+    window = (-1, 0) if causal else (-1, -1)
+    context_NHW = varlen_attn(q_NHW, k_NHW, v_NHW, bounds, bounds, longest, longest, window_size=window)
+    assert isinstance(context_NHW, Tensor)
+    return context_NHW.flatten(1)

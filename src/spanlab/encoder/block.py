@@ -1,0 +1,57 @@
+"""One Transformer block: attention, then the feed-forward network, each with a residual and a norm.
+
+`post` normalises after adding (BERT, GPT-1), `pre` before each part (GPT-2).
+"""
+
+import torch
+from torch import Tensor, nn
+
+from spanlab.encoder.attention import SelfAttention, Surroundings
+from spanlab.encoder.config import EncoderConfig
+from spanlab.encoder.dropout import Dropout
+from spanlab.encoder.feed_forward import FeedForward
+from spanlab.encoder.norm import build_norm
+
+
+class Block(nn.Module):
+    """(N, D) in and out."""
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.attention = SelfAttention(
+            config.width, config.heads, dropout=config.attention_dropout, causal=config.causal
+        )
+        self.attention_norm = build_norm(config.norm, config.width, config.norm_eps)
+        gated = config.feed_forward == "glu"
+        self.feed_forward = FeedForward(config.width, config.inner_width, config.activation, gated=gated)
+        self.feed_forward_norm = build_norm(config.norm, config.width, config.norm_eps)
+        self.dropout = Dropout(config.dropout)
+        self.pre_norm = config.norm_place == "pre"
+
+    def forward(
+        self, x_ND: Tensor, around: Surroundings, head_mask_H: Tensor | None = None, skip_chance: float = 0.0
+    ) -> tuple[Tensor, tuple[Tensor, ...] | None]:
+        """The new hidden states, and the attention weights of each run if they are wanted.
+
+        `skip_chance` is the chance, in training, that a sequence passes this block unchanged (stochastic depth).
+        """
+        passes_N1 = _draw_passes(x_ND, around, skip_chance) if self.training and skip_chance > 0.0 else None
+        attended = self.attention(self.attention_norm(x_ND) if self.pre_norm else x_ND, around, head_mask_H)
+        x_ND = self._add(x_ND, attended.context_ND, self.attention_norm, passes_N1)
+        inner_ND = self.feed_forward(self.feed_forward_norm(x_ND) if self.pre_norm else x_ND)
+        return self._add(x_ND, inner_ND, self.feed_forward_norm, passes_N1), attended.weights
+
+    def _add(self, x_ND: Tensor, change_ND: Tensor, norm: nn.Module, passes_N1: Tensor | None) -> Tensor:
+        change_ND = self.dropout(change_ND)
+        if passes_N1 is not None:
+            change_ND = change_ND * passes_N1
+        total_ND = x_ND + change_ND
+        return total_ND if self.pre_norm else norm(total_ND)
+
+
+def _draw_passes(x_ND: Tensor, around: Surroundings, skip_chance: float) -> Tensor:
+    """(N, 1): 0 for the tokens of skipped sequences, and what keeps the expectation for the others."""
+    lengths = torch.tensor([run.length for run in around.runs for _ in range(run.count)], device=x_ND.device)
+    keep_B = torch.rand(len(lengths), device=x_ND.device) >= skip_chance
+    passes_B = keep_B.to(x_ND.dtype) / (1.0 - skip_chance)
+    return torch.repeat_interleave(passes_B, lengths).unsqueeze(1)

@@ -1,0 +1,176 @@
+"""The shape of an encoder: one frozen dataclass from which every system of the family is put together.
+
+What the systems share has one name here, whatever each of them calls it; the translation to and from Hugging Face's
+`config.json` lives in `weights/config_json.py`. `SYSTEMS` holds what makes each system itself, `SIZES` the common
+ladder of sizes, and `preset` combines the two.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from spanlab.errors import ConfigError, did_you_mean
+
+Architecture = Literal["bert", "roberta", "albert", "electra", "gpt2", "openai-gpt", "transformer"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncoderConfig:
+    """Everything that decides which tensors an encoder holds and what it computes with them."""
+
+    architecture: Architecture = "bert"
+    """The system whose names and layout a saved folder follows."""
+    vocab_size: int = 30522
+    width: int = 768
+    """D, the width of the hidden states."""
+    layers: int = 12
+    heads: int = 12
+    inner_width: int = 3072
+    """The width inside the feed-forward network."""
+    embedding_width: int | None = None
+    """Width of the embedding tables; None means `width`. A narrower table is projected up (ALBERT, ELECTRA)."""
+
+    positions: Literal["learned", "sinusoidal", "rotary"] = "learned"
+    max_positions: int = 512
+    """How many tokens a sequence may have."""
+    position_offset: int = 0
+    """The row of the position table that the first token takes (RoBERTa: the padding id plus one)."""
+    segments: int = 2
+    """Rows of the segment table; 0 for none."""
+    scale_embeddings: bool = False
+    """Multiply token embeddings by the square root of the width, as the original Transformer does."""
+    embedding_norm: bool = True
+
+    activation: Literal["gelu", "gelu_tanh", "relu", "silu"] = "gelu"
+    feed_forward: Literal["plain", "glu"] = "plain"
+    norm: Literal["layer", "rms"] = "layer"
+    norm_place: Literal["post", "pre"] = "post"
+    norm_eps: float = 1e-12
+    final_norm: bool = False
+    """A norm after the last layer; a pre-norm stack needs one."""
+    causal: bool = False
+    """Each token attends to itself and what comes before it."""
+
+    layer_groups: int | None = None
+    """How many groups of layers have weights of their own; None: each layer has (ALBERT: 1, all layers share)."""
+    inner_layers: int = 1
+    """How many distinct blocks a layer runs through one after the other (ALBERT's inner groups)."""
+    pooler: bool = True
+    """Whether there is a dense tanh layer on the first token."""
+
+    dropout: float = 0.1
+    attention_dropout: float = 0.1
+    stochastic_depth: float = 0.0
+    """The chance that a training step skips the last layer for a sequence; earlier layers in proportion."""
+    checkpoint_layers: bool = False
+    """Recompute each layer in the backward pass instead of keeping its activations (gradient checkpointing)."""
+    init_std: float = 0.02
+    pad_id: int | None = 0
+
+    def __post_init__(self) -> None:
+        for name in ("vocab_size", "width", "layers", "heads", "inner_width", "max_positions", "inner_layers"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"'{name}' is {getattr(self, name)}; it must be at least 1")
+        if self.width % self.heads:
+            fix = f"choose a number of heads that divides {self.width}"
+            raise ConfigError(f"{self.heads} heads cannot share a width of {self.width}", fix=fix)
+        if self.positions == "rotary" and self.head_width % 2:
+            raise ConfigError(f"rotary positions need an even head width, and {self.width} / {self.heads} is odd")
+        if self.layer_groups is not None and not 1 <= self.layer_groups <= self.layers:
+            raise ConfigError(f"'layer_groups' is {self.layer_groups}; it must lie between 1 and {self.layers} layers")
+        for name in ("dropout", "attention_dropout", "stochastic_depth"):
+            if not 0.0 <= getattr(self, name) < 1.0:
+                raise ConfigError(f"'{name}' is {getattr(self, name)}; it must be at least 0 and below 1")
+
+    @property
+    def head_width(self) -> int:
+        """The width of one attention head."""
+        return self.width // self.heads
+
+    @property
+    def table_width(self) -> int:
+        """E, the width of the embedding tables."""
+        return self.width if self.embedding_width is None else self.embedding_width
+
+    @property
+    def groups(self) -> int:
+        """How many layers have weights of their own."""
+        return self.layers if self.layer_groups is None else self.layer_groups
+
+    def without_dropout(self) -> "EncoderConfig":
+        """The same shape with every kind of dropout off."""
+        return replace(self, dropout=0.0, attention_dropout=0.0, stochastic_depth=0.0)
+
+
+SIZES: dict[str, tuple[int, int]] = {
+    "tiny": (2, 128),
+    "mini": (4, 256),
+    "small": (4, 512),
+    "base": (12, 768),
+    "large": (24, 1024),
+}
+"""Layers and width of each size; heads are width / 64 and the feed-forward network is four times as wide."""
+
+_GPT: dict[str, Any] = {
+    "segments": 0,
+    "embedding_norm": False,
+    "activation": "gelu_tanh",
+    "norm_eps": 1e-5,
+    "causal": True,
+    "pooler": False,
+    "pad_id": None,
+}
+
+SYSTEMS: dict[str, dict[str, Any]] = {
+    "bert": {"architecture": "bert", "vocab_size": 30522},
+    "spanbert": {"architecture": "bert", "vocab_size": 28996},
+    "roberta": {
+        "architecture": "roberta",
+        "vocab_size": 50265,
+        "position_offset": 2,
+        "segments": 1,
+        "norm_eps": 1e-5,
+        "pad_id": 1,
+    },
+    "albert": {
+        "architecture": "albert",
+        "vocab_size": 30000,
+        "embedding_width": 128,
+        "layer_groups": 1,
+        "activation": "gelu_tanh",
+        "dropout": 0.0,
+        "attention_dropout": 0.0,
+    },
+    "electra": {"architecture": "electra", "vocab_size": 30522, "pooler": False},
+    "gpt": {**_GPT, "architecture": "openai-gpt", "vocab_size": 40478},
+    "gpt2": {
+        **_GPT,
+        "architecture": "gpt2",
+        "vocab_size": 50257,
+        "max_positions": 1024,
+        "norm_place": "pre",
+        "final_norm": True,
+    },
+    "transformer": {
+        "architecture": "transformer",
+        "vocab_size": 37000,
+        "positions": "sinusoidal",
+        "segments": 0,
+        "scale_embeddings": True,
+        "embedding_norm": False,
+        "activation": "relu",
+        "norm_eps": 1e-5,
+        "pooler": False,
+    },
+}
+"""What makes each system itself, beside its size."""
+
+
+def preset(system: str, size: str = "base", **changes: Any) -> EncoderConfig:  # noqa: ANN401 (fields of EncoderConfig)
+    """The config of a named system at a named size, with `changes` to single fields."""
+    if system not in SYSTEMS:
+        raise ConfigError(f"unknown system '{system}'{did_you_mean(system, SYSTEMS)}; known are {', '.join(SYSTEMS)}")
+    if size not in SIZES:
+        raise ConfigError(f"unknown size '{size}'{did_you_mean(size, SIZES)}; known are {', '.join(SIZES)}")
+    layers, width = SIZES[size]
+    shape = {"layers": layers, "width": width, "heads": width // 64, "inner_width": 4 * width}
+    return EncoderConfig(**{**shape, **SYSTEMS[system], **changes})

@@ -1,0 +1,48 @@
+"""Token, position and segment tables, summed, normalised and dropped out.
+
+Shapes: N tokens, E width of the tables.
+"""
+
+import math
+
+from torch import Tensor, nn
+
+from spanlab.encoder.config import EncoderConfig
+from spanlab.encoder.dropout import Dropout
+from spanlab.encoder.norm import build_norm
+from spanlab.encoder.positions import sinusoid_table
+
+
+class Embeddings(nn.Module):
+    """What enters the first layer, still at the width of the tables."""
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        width, rows = config.table_width, config.max_positions + config.position_offset
+        self.word = nn.Embedding(config.vocab_size, width)
+        self.position = nn.Embedding(rows, width) if config.positions == "learned" else None
+        self.segment = nn.Embedding(config.segments, width) if config.segments else None
+        self.norm = build_norm(config.norm, width, config.norm_eps) if config.embedding_norm else None
+        self.dropout = Dropout(config.dropout)
+        self.scale = math.sqrt(width) if config.scale_embeddings else 1.0
+        sinusoids = sinusoid_table(rows, width) if config.positions == "sinusoidal" else None
+        self.register_buffer("sinusoids", sinusoids, persistent=False)
+
+    def forward(
+        self,
+        input_ids_N: Tensor | None,
+        position_ids_N: Tensor,
+        segment_ids_N: Tensor | None = None,
+        embeds_NE: Tensor | None = None,
+    ) -> Tensor:
+        """(N, E) from token ids or from given token vectors; segment 0 where no segments are given."""
+        x_NE = self.word(input_ids_N) if embeds_NE is None else embeds_NE
+        if self.scale != 1.0:
+            x_NE = x_NE * self.scale
+        if self.position is not None:
+            x_NE = x_NE + self.position(position_ids_N)
+        elif isinstance(self.sinusoids, Tensor):
+            x_NE = x_NE + self.sinusoids[position_ids_N]
+        if self.segment is not None:
+            x_NE = x_NE + (self.segment.weight[0] if segment_ids_N is None else self.segment(segment_ids_N))
+        return self.dropout(x_NE if self.norm is None else self.norm(x_NE))  # type: ignore[no-any-return]

@@ -1,0 +1,24 @@
+"""The position-wise network of a block: up, activation, down; or its gated variant."""
+
+from torch import Tensor, nn
+
+from spanlab.encoder.activation import ACTIVATIONS
+
+
+class FeedForward(nn.Module):
+    """D → I → D. With `gated`, the up projection yields a gate and a value, and their product goes down (GLU)."""
+
+    def __init__(self, width: int, inner_width: int, activation: str, *, gated: bool = False) -> None:
+        super().__init__()
+        self.gated = gated
+        self.up = nn.Linear(width, inner_width * (2 if gated else 1))
+        self.down = nn.Linear(inner_width, width)
+        self.activation = ACTIVATIONS[activation]
+
+    def forward(self, x_ND: Tensor) -> Tensor:
+        """(…, D) in and out."""
+        inner = self.up(x_ND)
+        if self.gated:
+            gate, value = inner.chunk(2, dim=-1)
+            return self.down(self.activation(gate) * value)  # type: ignore[no-any-return]
+        return self.down(self.activation(inner))  # type: ignore[no-any-return]

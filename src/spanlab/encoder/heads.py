@@ -1,0 +1,124 @@
+"""The layers that sit on an encoder while it is pre-trained: what predicts tokens, pairs and replacements.
+
+They hold weights and compute logits; losses and targets are the objectives' affair. Every head is called on the
+positions it predicts and no others. Where the output matrix is the encoder's word table it is handed in at the call,
+so that it has one owner.
+
+Shapes: K predicted positions, D width, E width of the embedding tables, V vocabulary, B sequences.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from spanlab.encoder.activation import ACTIVATIONS
+from spanlab.encoder.config import EncoderConfig
+from spanlab.encoder.model import init_weights
+
+
+class MaskedLMHead(nn.Module):
+    """Dense, activation, norm, then the word table and a bias: the token at a masked position."""
+
+    def __init__(self, config: EncoderConfig, *, tied: bool = True) -> None:
+        super().__init__()
+        # RoBERTa and ELECTRA use the exact GELU here, whatever their body uses.
+        exact = config.architecture in {"roberta", "electra"}
+        self.activation = ACTIVATIONS["gelu" if exact else config.activation]
+        self.dense = nn.Linear(config.width, config.table_width)
+        self.norm = nn.LayerNorm(config.table_width, eps=config.norm_eps)
+        self.bias = nn.Parameter(torch.zeros(config.vocab_size))
+        self.decoder = None if tied else nn.Parameter(torch.empty(config.vocab_size, config.table_width))
+        init_weights(self.dense, config.init_std)
+        if self.decoder is not None:
+            nn.init.normal_(self.decoder, std=config.init_std)
+
+    def features(self, hidden_KD: Tensor) -> Tensor:
+        """(K, E): what the output matrix is applied to."""
+        return self.norm(self.activation(self.dense(hidden_KD)))  # type: ignore[no-any-return]
+
+    def forward(self, hidden_KD: Tensor, word_table_VE: Tensor) -> Tensor:
+        """(K, V) logits."""
+        table_VE = word_table_VE if self.decoder is None else self.decoder
+        return F.linear(self.features(hidden_KD), table_VE, self.bias)
+
+
+class CausalLMHead(nn.Module):
+    """The word table alone, or a matrix of its own: the next token."""
+
+    def __init__(self, config: EncoderConfig, *, tied: bool = True) -> None:
+        super().__init__()
+        self.decoder = None if tied else nn.Parameter(torch.empty(config.vocab_size, config.table_width))
+        if self.decoder is not None:
+            nn.init.normal_(self.decoder, std=config.init_std)
+
+    def forward(self, hidden_KD: Tensor, word_table_VE: Tensor) -> Tensor:
+        """(K, V) logits."""
+        return F.linear(hidden_KD, word_table_VE if self.decoder is None else self.decoder)
+
+
+class SentencePairHead(nn.Module):
+    """Two classes from the pooled vector: is the second segment the next one (NSP), are the two swapped (SOP)."""
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.classifier = nn.Linear(config.width, 2)
+        init_weights(self.classifier, config.init_std)
+
+    def forward(self, pooled_BD: Tensor) -> Tensor:
+        """(B, 2) logits."""
+        return self.classifier(pooled_BD)  # type: ignore[no-any-return]
+
+
+class ReplacedTokenHead(nn.Module):
+    """ELECTRA's discriminator: was this token replaced?"""
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.activation = ACTIVATIONS[config.activation]
+        self.dense = nn.Linear(config.width, config.width)
+        self.classifier = nn.Linear(config.width, 1)
+        for layer in (self.dense, self.classifier):
+            init_weights(layer, config.init_std)
+
+    def forward(self, hidden_KD: Tensor) -> Tensor:
+        """(K,) logits, positive for replaced."""
+        return self.classifier(self.activation(self.dense(hidden_KD))).squeeze(-1)  # type: ignore[no-any-return]
+
+
+class SpanBoundaryHead(nn.Module):
+    """SpanBERT's span boundary objective: a masked token from the two tokens just outside its span.
+
+    The input of masked token i of the span (s, e) is [h(s-1); h(e+1); p(i-s+1)]; two layers of Linear, GELU and
+    LayerNorm follow, then the word table with a bias of its own. It works on the hidden states of any encoder.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        vocab_size: int,
+        *,
+        max_span: int = 20,
+        position_width: int = 200,
+        table_width: int | None = None,
+    ) -> None:
+        """`max_span` positions have a vector of their own; `table_width` is E where it differs from the width."""
+        super().__init__()
+        self.max_span = max_span
+        self.position = nn.Embedding(max_span, position_width)
+        self.dense_in = nn.Linear(2 * width + position_width, width)
+        self.norm_in = nn.LayerNorm(width, eps=1e-12)
+        self.dense_out = nn.Linear(width, table_width or width)
+        self.norm_out = nn.LayerNorm(table_width or width, eps=1e-12)
+        self.bias = nn.Parameter(torch.zeros(vocab_size))
+        for layer in (self.position, self.dense_in, self.dense_out):
+            init_weights(layer, 0.02)
+
+    def features(self, left_KD: Tensor, right_KD: Tensor, offset_K: Tensor) -> Tensor:
+        """(K, E): what the output matrix is applied to; `offset_K` counts from 0 at the span's first token."""
+        x_K = torch.cat([left_KD, right_KD, self.position(offset_K).to(left_KD.dtype)], dim=-1)
+        x_KD = self.norm_in(F.gelu(self.dense_in(x_K)))
+        return self.norm_out(F.gelu(self.dense_out(x_KD)))  # type: ignore[no-any-return]
+
+    def forward(self, left_KD: Tensor, right_KD: Tensor, offset_K: Tensor, word_table_VE: Tensor) -> Tensor:
+        """(K, V) logits from the boundary vectors and the place in the span of each masked token."""
+        return F.linear(self.features(left_KD, right_KD, offset_K), word_table_VE, self.bias)

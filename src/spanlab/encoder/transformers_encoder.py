@@ -1,0 +1,115 @@
+"""Any encoder of transformers behind the face of ours, so that objectives and tasks need not tell them apart.
+
+Packed batches are padded on the way in and packed again on the way out. Needs the `hf` extra.
+
+Shapes: B sequences, T padded length, N tokens, D width.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from spanlab.encoder.config import EncoderConfig
+from spanlab.encoder.model import Encoder, EncoderOutput
+from spanlab.encoder.packing import pack, pack_lengths
+from spanlab.errors import InputError, MissingExtraError
+
+
+class TransformersEncoder(Encoder):
+    """An `AutoModel` that takes and returns what `Encoder` does; of an `Encoder` it has the face, not the parts."""
+
+    def __init__(self, model: Any) -> None:  # noqa: ANN401 (any transformers model)
+        nn.Module.__init__(self)
+        self.model = model
+        theirs = model.config
+        self.config = EncoderConfig(
+            vocab_size=theirs.vocab_size,
+            width=theirs.hidden_size,
+            layers=theirs.num_hidden_layers,
+            heads=theirs.num_attention_heads,
+            inner_width=getattr(theirs, "intermediate_size", 4 * theirs.hidden_size),
+            max_positions=getattr(theirs, "max_position_embeddings", 512),
+            segments=getattr(theirs, "type_vocab_size", 0) or 0,
+            pooler=False,
+            pad_id=getattr(theirs, "pad_token_id", None),
+        )
+
+    @classmethod
+    def load(cls, folder: str | Path) -> "TransformersEncoder":
+        """From a folder in Hugging Face layout; code inside the folder is never run."""
+        try:
+            from transformers import AutoModel
+        except ImportError:
+            raise MissingExtraError("hf", f"the model in {folder}, which is not of SpanLab's own family,") from None
+        try:
+            return cls(AutoModel.from_pretrained(folder, trust_remote_code=False))
+        except (OSError, ValueError, KeyError) as error:
+            raise InputError(f"transformers cannot load it ({str(error).splitlines()[0]})", path=folder) from None
+
+    @property
+    def word_table(self) -> Tensor:
+        """(V, E) the input embeddings."""
+        return self.model.get_input_embeddings().weight  # type: ignore[no-any-return]
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Write the folder as transformers does."""
+        self.model.save_pretrained(folder)
+
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        head_mask: Tensor | None = None,
+        lengths: Tensor | None = None,
+        output_attentions: bool = False,
+        output_hidden_states: bool = False,
+    ) -> EncoderOutput:
+        """As `Encoder.forward`; `head_mask` is refused, since transformers no longer has one."""
+        if head_mask is not None:
+            raise InputError("head_mask is not there for encoders of transformers")
+        given: dict[str, Tensor | None] = {
+            "input_ids": input_ids,
+            "token_type_ids": token_type_ids,
+            "position_ids": position_ids,
+            "inputs_embeds": inputs_embeds,
+        }
+        tensors = {name: tensor for name, tensor in given.items() if tensor is not None}
+        if lengths is not None:
+            tensors = {name: _pad(tensor, lengths) for name, tensor in tensors.items()}
+            attention_mask = torch.arange(int(lengths.max()), device=lengths.device) < lengths[:, None]
+        output = self.model(
+            **tensors,
+            attention_mask=None if attention_mask is None else attention_mask.long(),
+            output_attentions=output_attentions,
+            output_hidden_states=output_hidden_states,
+        )
+        restore = (lambda x: x) if attention_mask is None else _restorer(attention_mask, packed=lengths is not None)
+        return EncoderOutput(
+            hidden=restore(output.last_hidden_state),
+            pooled=getattr(output, "pooler_output", None),
+            hidden_states=tuple(restore(x) for x in output.hidden_states) if output_hidden_states else None,
+            attentions=tuple(output.attentions) if output_attentions else None,
+        )
+
+
+def _pad(x: Tensor, lengths_B: Tensor) -> Tensor:
+    """(N, …) → (B, T, …), zero at the end of short sequences."""
+    packing = pack_lengths(x.shape[0], lengths_B)
+    assert packing.shape == (x.shape[0],)
+    return nn.utils.rnn.pad_sequence(list(torch.split(x, lengths_B.tolist())), batch_first=True)
+
+
+def _restorer(mask_BT: Tensor, *, packed: bool) -> Any:  # noqa: ANN401 (a function of one tensor)
+    """What turns their padded hidden states into ours: zeros at padding, or the tokens alone in a row."""
+    mask_BT = mask_BT != 0
+    pack(mask_BT)  # refuses empty sequences as our own encoder does
+
+    def restore(hidden_BTD: Tensor) -> Tensor:
+        return hidden_BTD[mask_BT] if packed else hidden_BTD * mask_BT.unsqueeze(-1)
+
+    return restore

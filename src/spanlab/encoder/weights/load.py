@@ -1,0 +1,154 @@
+"""A model folder in: Hugging Face layout, or our own for encoders that no transformers class can hold.
+
+What transformers has a name for is in `model.safetensors` (or its sharded or `.bin` forms) under that name, everything
+else (the span boundary head, heads that the saved class does not hold) in `heads.safetensors`. Every weight of the
+encoder must be there and fit; a weight that belongs to nothing is reported by name.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from spanlab.encoder.config import EncoderConfig
+from spanlab.encoder.heads import CausalLMHead, MaskedLMHead, ReplacedTokenHead, SentencePairHead, SpanBoundaryHead
+from spanlab.encoder.model import Encoder
+from spanlab.encoder.weights import config_json, tensors
+from spanlab.encoder.weights.locate import locate_model
+from spanlab.encoder.weights.model import FORMAT_VERSION, HEAD_PURPOSES, LoadReport, Model
+from spanlab.encoder.weights.names import NAMES
+from spanlab.encoder.weights.translate import State, body_rules, normalise, to_ours
+from spanlab.encoder.weights.vocabulary import check_tokenizer_fits
+from spanlab.errors import ConfigError, WeightsError, did_you_mean
+
+
+def load_model(folder_or_id: str | Path, *, revision: str | None = None) -> Model:
+    """The encoder and heads of a model folder, a run folder or a Hugging Face repository."""
+    folder = locate_model(folder_or_id, revision=revision)
+    mapping = config_json.read_config_json(folder)
+    model_type = mapping.get("model_type")
+    if model_type == config_json.NATIVE_TYPE:
+        return _load_native(folder, mapping)
+    if model_type not in config_json.KEYS:
+        return _load_through_transformers(folder, model_type)
+    config = replace(config_json.parse_config(mapping, folder / "config.json"), **_read_settings(folder))
+    check_tokenizer_fits(folder, config.vocab_size)
+    return assemble(config, tensors.read_folder(folder), _read_extra_heads(folder), folder)
+
+
+def assemble(config: EncoderConfig, theirs: Mapping[str, Tensor], extra: State, folder: Path | None) -> Model:
+    """Build the encoder and every head that `theirs` (Hugging Face names) and `extra` (ours) hold weights for."""
+    names = NAMES[config.architecture]
+    spelled = normalise(theirs, names)
+    body, used = to_ours(spelled, body_rules(names, config))
+    body.update({name.removeprefix("encoder."): t for name, t in extra.items() if name.startswith("encoder.")})
+    config = replace(config, pooler="pooler.weight" in body)
+    encoder = Encoder(config)
+    _fill(encoder, body, folder)
+    heads: dict[str, nn.Module] = {}
+    for name, rules in names.heads.items():
+        found, used_here = to_ours(spelled, rules)
+        used |= used_here
+        if _tied(found.get("decoder"), encoder):
+            found.pop("decoder", None)
+        # GPT's head is the word table itself: it is there even when no tensor of its own is.
+        if found or name == "clm":
+            heads[name] = _build_head(name, config, found, folder)
+    heads |= _own_heads(extra, config, folder)
+    twins = {"cls.predictions.decoder.bias", "lm_head.decoder.bias", "predictions.decoder.bias"}
+    unexpected = tuple(sorted(set(spelled) - used - twins))
+    return Model(encoder, heads, LoadReport(unexpected), folder)
+
+
+def _own_heads(extra: State, config: EncoderConfig, folder: Path | None) -> dict[str, nn.Module]:
+    """The heads whose weights are under our own names, each led by its objective."""
+    heads: dict[str, nn.Module] = {}
+    for name in sorted({key.split(".")[0] for key in extra} - {"encoder"}):
+        own = {key.removeprefix(f"{name}."): value for key, value in extra.items() if key.startswith(f"{name}.")}
+        heads[name] = _build_head(name, config, own, folder)
+    return heads
+
+
+def _tied(decoder: Tensor | None, encoder: Encoder) -> bool:
+    word = encoder.embeddings.word.weight
+    return decoder is not None and decoder.shape == word.shape and torch.equal(decoder, word)
+
+
+def _build_head(name: str, config: EncoderConfig, state: State, folder: Path | None) -> nn.Module:
+    tied = "decoder" not in state
+    if name == "mlm":
+        head: nn.Module = MaskedLMHead(config, tied=tied)
+    elif name == "clm":
+        head = CausalLMHead(config, tied=tied)
+    elif name in {"nsp", "sop"}:
+        head = SentencePairHead(config)
+    elif name == "rtd":
+        head = ReplacedTokenHead(config)
+    elif name == "sbo" and "position.weight" in state:
+        max_span, position_width = state["position.weight"].shape
+        head = SpanBoundaryHead(
+            config.width,
+            config.vocab_size,
+            max_span=max_span,
+            position_width=position_width,
+            table_width=config.table_width,
+        )
+    else:
+        raise WeightsError(f"unknown head '{name}'{did_you_mean(name, HEAD_PURPOSES)}", path=folder)
+    _fill(head, state, folder, part=f"{name}.")
+    return head
+
+
+def _fill(module: nn.Module, state: State, folder: Path | None, part: str = "") -> None:
+    """Load `state` into `module`; every weight must be there and fit."""
+    wanted = module.state_dict()
+    missing = [part + name for name in wanted if name not in state]
+    if missing:
+        more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
+        raise WeightsError(f"missing weights: {', '.join(missing[:3])}{more}", path=folder)
+    for name, tensor in wanted.items():
+        if tensor.shape != state[name].shape:
+            found, needed = tuple(state[name].shape), tuple(tensor.shape)
+            raise WeightsError(f"weight '{part}{name}' is {found} and the config asks for {needed}", path=folder)
+    module.load_state_dict({name: state[name] for name in wanted})
+
+
+def _read_extra_heads(folder: Path) -> State:
+    path = folder / "heads.safetensors"
+    return tensors.read_file(path) if path.is_file() else {}
+
+
+def _read_settings(folder: Path) -> dict[str, Any]:
+    """The training settings of the encoder that `spanlab.json` keeps; empty for a foreign folder."""
+    path = folder / "spanlab.json"
+    if not path.is_file():
+        return {}
+    try:
+        described = json.loads(path.read_text(encoding="utf-8"))
+        version, settings = described["format_version"], described.get("training", {})
+    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError):
+        raise ConfigError("not a SpanLab description", path=path) from None
+    if version > FORMAT_VERSION:
+        raise ConfigError(f"format {version} is newer than this SpanLab reads ({FORMAT_VERSION})", path=path)
+    return dict(settings)
+
+
+def _load_native(folder: Path, mapping: Mapping[str, Any]) -> Model:
+    config = config_json.parse_config(mapping, folder / "config.json")
+    check_tokenizer_fits(folder, config.vocab_size)
+    encoder = Encoder(config)
+    _fill(encoder, tensors.read_folder(folder), folder)
+    return Model(encoder, _own_heads(_read_extra_heads(folder), config, folder), LoadReport(), folder)
+
+
+def _load_through_transformers(folder: Path, model_type: object) -> Model:
+    from spanlab.encoder.transformers_encoder import TransformersEncoder
+
+    if not isinstance(model_type, str):
+        fix = f"say which of {', '.join(config_json.KEYS)} the model is"
+        raise ConfigError("the key 'model_type' is missing", path=folder / "config.json", fix=fix)
+    return Model(TransformersEncoder.load(folder), folder=folder)

@@ -1,0 +1,48 @@
+"""What a model folder holds, in memory: an encoder, its pre-training heads, and what was left over."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from torch import nn
+
+from spanlab.encoder.model import Encoder
+from spanlab.errors import MissingHeadError
+
+FORMAT_VERSION = 1
+"""The version of the folder layout that this SpanLab writes and the newest it reads."""
+
+HEAD_PURPOSES = {
+    "mlm": "fill masks",
+    "clm": "generate text",
+    "nsp": "judge the next sentence",
+    "sop": "judge the order of sentences",
+    "rtd": "detect replaced tokens",
+    "sbo": "fill spans from their boundaries",
+}
+
+
+@dataclass(frozen=True)
+class LoadReport:
+    """What a folder held that was not used."""
+
+    unexpected: tuple[str, ...] = ()
+    """Weights that belong to no part of the encoder or its heads, by their names in the file."""
+
+
+@dataclass(frozen=True)
+class Model:
+    """An encoder with the pre-training heads its folder held."""
+
+    encoder: Encoder
+    heads: dict[str, nn.Module] = field(default_factory=dict)
+    """By objective: mlm, clm, nsp, sop, rtd, sbo."""
+    report: LoadReport = LoadReport()
+    folder: Path | None = None
+
+    def head(self, name: str) -> nn.Module:
+        """The head of an objective, or an error that says what cannot be done without it."""
+        if name in self.heads:
+            return self.heads[name]
+        where = f" in {self.folder}" if self.folder else ""
+        has = ", ".join(self.heads) or "none"
+        raise MissingHeadError(f"no {name} head{where} (it has {has}): the model cannot {HEAD_PURPOSES[name]}")

