@@ -32,9 +32,9 @@ class EncoderOutput:
     pooled: Tensor | None = None
     """(B, D), None without a pooler."""
     hidden_states: tuple[Tensor, ...] | None = None
-    """The embeddings and the output of every layer, L + 1 tensors shaped like `hidden`, if asked for."""
+    """The embeddings and the output of every block, L + 1 tensors shaped like `hidden`, if asked for."""
     attentions: tuple[Tensor, ...] | None = None
-    """The attention weights of every layer, each (B, H, T, T), if asked for."""
+    """The attention weights of every block, each (B, H, T, T), if asked for."""
 
 
 class Encoder(nn.Module):
@@ -139,9 +139,9 @@ class Encoder(nn.Module):
                     x_ND, weights = checkpoint(block, x_ND, around, head_mask_H, skip_chance, use_reentrant=False)
                 else:
                     x_ND, weights = block(x_ND, around, head_mask_H, skip_chance)
-            states = [*states, x_ND] if keep_states else [x_ND]
-            if want_weights:
-                all_weights.append(weights)
+                states = [*states, x_ND] if keep_states else [x_ND]
+                if want_weights:
+                    all_weights.append(weights)
         if self.final_norm is not None:
             states[-1] = self.final_norm(states[-1])
         return states, all_weights

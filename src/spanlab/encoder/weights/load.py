@@ -59,9 +59,7 @@ def assemble(config: EncoderConfig, theirs: Mapping[str, Tensor], extra: State, 
         if found or name == "clm":
             heads[name] = _build_head(name, config, found, folder)
     heads |= _own_heads(extra, config, folder)
-    twins = {"cls.predictions.decoder.bias", "lm_head.decoder.bias", "predictions.decoder.bias"}
-    unexpected = tuple(sorted(set(spelled) - used - twins))
-    return Model(encoder, heads, LoadReport(unexpected), folder)
+    return Model(encoder, heads, LoadReport(tuple(sorted(set(spelled) - used))), folder)
 
 
 def _own_heads(extra: State, config: EncoderConfig, folder: Path | None) -> dict[str, nn.Module]:

@@ -31,6 +31,11 @@ class Names:
     """Class names and the heads each holds, the fullest first; the last holds none."""
     headed_pooler: tuple[str, ...] = ()
     """The classes, beside the bare model, that have a pooler."""
+    twin_bias: tuple[str, str] | None = None
+    """Two names of the MLM head's bias: the one that is computed with, and the one the rules know.
+
+    Tied models store one of them; untied ones store both and compute with the first.
+    """
 
     def class_for(self, heads: frozenset[str]) -> tuple[str, tuple[str, ...]]:
         """The transformers class that holds as many of `heads` as any does, and the heads it holds."""
@@ -78,6 +83,7 @@ BERT = Names(
         ("BertModel", ()),
     ),
     headed_pooler=("BertForPreTraining", "BertForNextSentencePrediction"),
+    twin_bias=("cls.predictions.decoder.bias", "cls.predictions.bias"),
 )
 
 ROBERTA = Names(
@@ -92,6 +98,7 @@ ROBERTA = Names(
         ),
     },
     classes=(("RobertaForMaskedLM", ("mlm",)), ("RobertaModel", ())),
+    twin_bias=("lm_head.decoder.bias", "lm_head.bias"),
 )
 
 ELECTRA = Names(
@@ -141,6 +148,7 @@ ALBERT = Names(
     },
     classes=(("AlbertForPreTraining", ("mlm", "sop")), ("AlbertForMaskedLM", ("mlm",)), ("AlbertModel", ())),
     headed_pooler=("AlbertForPreTraining",),
+    twin_bias=("predictions.decoder.bias", "predictions.bias"),
 )
 
 

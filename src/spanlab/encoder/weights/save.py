@@ -52,8 +52,7 @@ def save_model(
         class_name, held = names.class_for(frozenset(heads))
         main, extra = split_state(names, class_name, held, encoder, heads)
         described = config_json.write_config(config, class_name, torch_dtype=str(dtype).removeprefix("torch."))
-        untied = any(getattr(heads[name], "decoder", None) is not None for name in held)
-        described["tie_word_embeddings"] = not untied
+        described["tie_word_embeddings"] = not is_untied(heads, held)
     else:
         main, extra = dict(encoder.state_dict()), head_state(heads, heads)
         described = config_json.native_config(config)
@@ -77,7 +76,14 @@ def split_state(
     main = {names.prefix + name: tensor for name, tensor in body.items()} if held else body
     for name in held:
         main.update(to_theirs(heads[name].state_dict(), names.heads[name])[0])
+    if names.twin_bias is not None and is_untied(heads, held):
+        main[names.twin_bias[0]] = main[names.twin_bias[1]].clone()
     return main, extra
+
+
+def is_untied(heads: Mapping[str, nn.Module], held: tuple[str, ...]) -> bool:
+    """Whether a head that the class holds has an output matrix of its own."""
+    return any(getattr(heads[name], "decoder", None) is not None for name in held)
 
 
 def head_state(heads: Mapping[str, nn.Module], wanted: Mapping[str, nn.Module] | set[str]) -> State:

@@ -23,6 +23,8 @@ def normalise(state: Mapping[str, Tensor], names: Names) -> State:
         key = f"{stem}.{last}" if stem else last
         if last != "position_ids" and not key.endswith((".attn.bias", ".attn.masked_bias")):
             spelled[key] = tensor
+    if names.twin_bias is not None and names.twin_bias[0] in spelled:
+        spelled[names.twin_bias[1]] = spelled.pop(names.twin_bias[0])
     return spelled
 
 
