@@ -40,7 +40,12 @@ def test_alberts_factorised_embedding() -> None:
 def test_every_system_has_every_size(system: str) -> None:
     for size, (layers, width) in SIZES.items():
         config = preset(system, size, vocab_size=99)
-        assert (config.layers, config.width, config.heads, config.inner_width) == (layers, width, width // 64, 4 * width)
+        assert (config.layers, config.width, config.heads, config.inner_width) == (
+            layers,
+            width,
+            width // 64,
+            4 * width,
+        )
     encoder = Encoder(preset(system, "tiny", vocab_size=99))
     hidden = encoder(torch.randint(3, 99, (2, 5))).hidden
     assert hidden.shape == (2, 5, 128)

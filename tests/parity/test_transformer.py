@@ -12,7 +12,13 @@ from spanlab.encoder import Encoder, preset
 def oracle_for(encoder: Encoder) -> nn.TransformerEncoder:
     config = encoder.config
     layer = nn.TransformerEncoderLayer(
-        config.width, config.heads, config.inner_width, dropout=0.0, activation="relu", batch_first=True, norm_first=False
+        config.width,
+        config.heads,
+        config.inner_width,
+        dropout=0.0,
+        activation="relu",
+        batch_first=True,
+        norm_first=False,
     )
     stack = nn.TransformerEncoder(layer, config.layers, enable_nested_tensor=False)
     for theirs, (ours,) in zip(stack.layers, encoder.layers, strict=True):

@@ -4,16 +4,17 @@
 stdout. Modules named here must import quickly: torch, tokenizers and the like are imported inside the commands.
 """
 
-import os
 import sys
 from typing import Annotated
 
-import click
 import typer
 
 from spanlab.cli import convert, doctor, inspect
 from spanlab.errors import SpanlabError
 from spanlab.version import __version__
+
+INTERRUPTED = 130
+_WRONG_PATH = (FileNotFoundError, PermissionError, NotADirectoryError, IsADirectoryError, FileExistsError)
 
 app = typer.Typer(
     name="spanlab",
@@ -46,21 +47,21 @@ def _options(
 def main() -> None:
     """Run the command line and exit with the code of its outcome."""
     try:
-        code = app(standalone_mode=False)
-    except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
+        app()
     except SpanlabError as error:
         typer.echo(f"spanlab: {error}", err=True)
         sys.exit(2)
-    except (KeyboardInterrupt, click.Abort):
-        typer.echo("spanlab: interrupted", err=True)
-        sys.exit(130)
-    except BrokenPipeError:
-        # The reader of our output went away (`spanlab … | head`): nothing more to say, and nothing to flush.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
-    sys.exit(code or 0)
+    except OSError as error:
+        typer.echo(f"spanlab: {_place(error)}{error.strerror or error}", err=True)
+        sys.exit(2 if isinstance(error, _WRONG_PATH) else 1)
+    except SystemExit as ending:
+        if ending.code == INTERRUPTED:
+            typer.echo("spanlab: interrupted", err=True)
+        raise
+
+
+def _place(error: OSError) -> str:
+    return f"{error.filename}: " if error.filename else ""
 
 
 if __name__ == "__main__":

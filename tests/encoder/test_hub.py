@@ -1,0 +1,60 @@
+"""Models by hub id: from the cache, at a revision, offline; and clear words when there is nothing."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from huggingface_hub import constants
+
+from spanlab.encoder import Encoder, preset
+from spanlab.errors import InputError
+
+REVISIONS = {"main": "a" * 40, "v2": "b" * 40}
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A hub cache with one repository in two revisions, laid out as huggingface_hub does."""
+    repository = tmp_path / "models--lab--tiny"
+    for name, commit in REVISIONS.items():
+        torch.manual_seed(len(name))
+        Encoder(preset("bert", "tiny", vocab_size=41)).save_pretrained(repository / "snapshots" / commit)
+        (repository / "refs").mkdir(exist_ok=True)
+        (repository / "refs" / name).write_text(commit)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    return repository
+
+
+def test_the_cache_serves_offline_and_revisions_differ(cache: Path) -> None:
+    newest = Encoder.from_pretrained("lab/tiny")
+    tagged = Encoder.from_pretrained("lab/tiny", revision="v2")
+    expected = Encoder.from_pretrained(cache / "snapshots" / REVISIONS["v2"])
+    assert torch.equal(tagged.word_table, expected.word_table)
+    assert not torch.equal(newest.word_table, tagged.word_table)
+
+
+def test_a_repository_of_bin_files(cache: Path) -> None:
+    from safetensors.torch import load_file
+
+    folder = cache / "snapshots" / REVISIONS["main"]
+    torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
+    (folder / "model.safetensors").unlink()
+    assert Encoder.from_pretrained("lab/tiny").config.vocab_size == 41
+
+
+def test_a_repository_that_is_nowhere(cache: Path) -> None:
+    with pytest.raises(InputError, match="no folder 'lab/other' here, and the hub does not answer"):
+        Encoder.from_pretrained("lab/other")
+    shutil.rmtree(cache)
+    with pytest.raises(InputError, match="no such model folder"):
+        Encoder.from_pretrained("./lab/tiny")
+
+
+def test_a_hub_out_of_reach(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
+    with pytest.raises(InputError, match="the hub does not answer"):
+        Encoder.from_pretrained("lab/tiny")
