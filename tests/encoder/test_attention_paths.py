@@ -6,7 +6,7 @@ import torch.nn.functional as F
 
 from spanlab.encoder import attention_paths
 from spanlab.encoder.attention_paths import attend
-from spanlab.encoder.dropout import dropout, keep_mask
+from spanlab.encoder.dropout import dropout, scaled_mask
 from spanlab.encoder.packing import Run
 
 RUNS = (Run(2, 3), Run(1, 5), Run(3, 8))
@@ -56,16 +56,15 @@ def test_bf16_training_takes_the_matrix_path_and_agrees(monkeypatch: pytest.Monk
 def test_the_share_dropped_is_right_and_the_mean_is_kept() -> None:
     count = 400_000
     for p in (0.1, 0.25, 0.5):
-        keep, scale = keep_mask(torch.Size([count]), p)
+        mask = scaled_mask(torch.Size([count]), p, torch.float32)
         deviation = (p * (1 - p) / count) ** 0.5
-        assert abs(1 - keep.float().mean().item() - p) < 5 * deviation
-        assert scale == pytest.approx(1 / (1 - p), rel=1e-4)
+        assert abs((mask == 0).float().mean().item() - p) < 5 * deviation
+        assert mask.unique().tolist() == pytest.approx([0.0, 1 / (1 - p)], rel=1e-4)
         assert dropout(torch.ones(count), p, training=True).mean().item() == pytest.approx(1.0, abs=0.01)
 
 
 def test_dropped_elements_are_independent_of_their_neighbours() -> None:
-    keep, _ = keep_mask(torch.Size([400_000]), 0.5)
-    x = keep.float() - 0.5
+    x = (scaled_mask(torch.Size([400_000]), 0.5, torch.float32) > 0).float() - 0.5
     for lag in (1, 2, 3, 4, 5, 8):
         assert abs((x[:-lag] * x[lag:]).mean().item()) < 5 * 0.25 / 400_000**0.5
 

@@ -14,24 +14,22 @@ from torch import Tensor, nn
 _LEVELS = 1 << 16
 
 
-def keep_mask(shape: torch.Size, p: float) -> tuple[Tensor, float]:
-    """A boolean CPU tensor, True with probability 1 - p, and the scale that keeps the expectation."""
-    count = shape.numel()
+def scaled_mask(shape: torch.Size, p: float, dtype: torch.dtype) -> Tensor:
+    """A CPU tensor that is 0 with probability p, and otherwise what keeps the expectation."""
+    count, dropped_levels = shape.numel(), round(p * _LEVELS)
     drawn = torch.empty((count + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
-    dropped_levels = round(p * _LEVELS)
-    # int16 values are uniform over -32,768..32,767: those below the threshold are dropped.
-    keep = drawn.view(torch.int16)[:count] >= dropped_levels - _LEVELS // 2
-    return keep.view(shape), _LEVELS / (_LEVELS - dropped_levels)
+    # int16 values are uniform over -32,768..32,767: those below the threshold are dropped. Compared straight into the
+    # mask's dtype, there is no boolean tensor to convert in the forward and again in the backward pass.
+    mask = torch.empty(count, dtype=dtype)
+    torch.ge(drawn.view(torch.int16)[:count], dropped_levels - _LEVELS // 2, out=mask)
+    return mask.mul_(_LEVELS / (_LEVELS - dropped_levels)).view(shape)
 
 
 def dropout(x: Tensor, p: float, *, training: bool) -> Tensor:
     """`x` with a share `p` of its elements set to zero and the others scaled up; `x` itself outside training."""
     if not training or p == 0.0:
         return x
-    if x.device.type != "cpu":
-        return F.dropout(x, p)
-    keep, scale = keep_mask(x.shape, p)
-    return x * keep * scale
+    return x * scaled_mask(x.shape, p, x.dtype) if x.device.type == "cpu" else F.dropout(x, p)
 
 
 class Dropout(nn.Module):
