@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spanlab.corpus.manifest import TOKEN_COUNTS, TOKENIZER, Counts, Manifest, read_manifest
+from spanlab.corpus.ragged import flat_ranges, offsets
 from spanlab.corpus.shards import Shard
 from spanlab.errors import InputError
 from spanlab.text import Tokenizer
@@ -100,26 +101,21 @@ class PreparedCorpus:
         if first.size and not (0 <= first.min() and last.max() <= self.counts.tokens and (first <= last).all()):
             raise IndexError(f"ranges must lie within the {self.counts.tokens} tokens of the corpus")
         lengths = last - first
-        ends = np.cumsum(lengths)
-        total = int(ends[-1]) if len(ends) else 0
-        places = np.arange(total) + np.repeat(first - ends + lengths, lengths)
-        ids, words = np.empty(total, np.int64), np.empty(total, np.bool_)
+        places = flat_ranges(first, lengths)
+        ids, words = np.empty(len(places), np.int64), np.empty(len(places), np.bool_)
         for number, here in self._by_shard("tokens", places):
             shard, local = self._shards[number], places[here] - self._firsts["tokens"][number]
             ids[here] = shard.tokens[local]
             words[here] = (shard.words[local >> 3] >> (local & 7).astype(np.uint8)) & 1
-        sentences = np.zeros(total, np.bool_)
+        sentences = np.zeros(len(places), np.bool_)
         counts, found = self.starts_within("sentences", first, last)
-        sentences[found + np.repeat(ends - lengths - first, counts)] = True
+        sentences[found + np.repeat(offsets(lengths) - first, counts)] = True
         return Ranges(ids=ids, lengths=lengths, word_starts=words, sentence_starts=sentences)
 
     def starts_within(self, unit: Unit, starts: Numbers, stops: Numbers) -> tuple[Numbers, Numbers]:
         """How many sentences or documents begin in each range (R,), and at which tokens, all in one array."""
         first, last = self.count_before(unit, starts), self.count_before(unit, stops)
-        counts = last - first
-        ends = np.cumsum(counts)
-        numbers = np.arange(int(ends[-1]) if len(ends) else 0) + np.repeat(first - ends + counts, counts)
-        return counts, self.start_of(unit, numbers)
+        return last - first, self.start_of(unit, flat_ranges(first, last - first))
 
     def count_before(self, unit: Unit, tokens: Numbers) -> Numbers:
         """(R,) how many sentences or documents begin before each token."""

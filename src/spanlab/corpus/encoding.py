@@ -15,6 +15,7 @@ from operator import sub
 import numpy as np
 from numpy.typing import NDArray
 
+from spanlab.corpus.ragged import flat_ranges
 from spanlab.corpus.sentences import Sentences
 from spanlab.text import Tokenizer, Tokens
 
@@ -121,8 +122,7 @@ class BulkEncoder:
         numbers = np.array(entries, dtype=np.int64)
         firsts = self._firsts[numbers]
         lengths = self._firsts[numbers + 1] - firsts
-        ends = np.cumsum(lengths)
-        places = np.arange(ends[-1]) + np.repeat(firsts - ends + lengths, lengths)
+        places = flat_ranges(firsts, lengths)
         fragment_firsts = np.cumsum([0, *counts[:-1]])
         sentence_firsts = fragment_firsts[np.flatnonzero(opens)]
         return Encoded(
