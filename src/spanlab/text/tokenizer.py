@@ -1,93 +1,163 @@
-"""The tokenizer: any Hugging Face tokenizer, giving ids, character offsets and word starts in numpy arrays."""
+"""The tokenizer: any Hugging Face tokenizer, giving ids, character offsets and word starts as numpy arrays.
+
+What enters is text; what leaves is `Tokens`, always without special tokens: frames are put around blocks and windows
+later, where their room is known. Encoding takes one of two ways with the same result: through the memory of pieces
+(`pieces`) where the tokenizer allows it, else through `tokenizers`' own batch encoding.
+"""
 
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
-
 from spanlab.errors import InputError
+from spanlab.text.alignment import align
+from spanlab.text.letter_case import check_folder_case
+from spanlab.text.pieces import PieceMemory, cut_rule
 from spanlab.text.systems import ROLES, SYSTEMS, Role, System, system_of
-from spanlab.text.tokens import Tokens
-from spanlab.text.words import Segmenter, word_begins
+from spanlab.text.tokenizer_files import read_settings, read_tokenizer
+from spanlab.text.tokens import Tokens, TokenTable
+from spanlab.text.words import Segmenter
 
 Kind = Literal["wordpiece", "bpe", "unigram", "word"]
 _KINDS: Mapping[str, Kind] = {"WordPiece": "wordpiece", "BPE": "bpe", "Unigram": "unigram", "WordLevel": "word"}
 
+# Everything any system keeps a tokenizer in: what is saved must not lie beside a stale one.
+_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.txt")
+_FILES += ("vocab.json", "merges.txt", "encoder.json", "vocab.bpe", "spiece.model")
+
 
 class Tokenizer:
-    """Text to tokens and back. Immutable; two with the same `fingerprint` give the same ids."""
+    """Text to tokens and back. Two with the same `fingerprint` give the same ids for every text."""
+
+    kind: Kind
+    system: System
+    """The family its special tokens belong to."""
+    vocab_size: int
+    """The highest id + 1."""
+    lower_cases: bool
+    special_ids: tuple[int, ...]
 
     def __init__(
-        self, backend: Any, *, roles: Mapping[Role, str] | None = None, segmenter: Segmenter | None = None  # noqa: ANN401
+        self,
+        backend: Any,  # noqa: ANN401 (tokenizers.Tokenizer)
+        *,
+        roles: Mapping[Role, str] | None = None,
+        segmenter: Segmenter | None = None,
     ) -> None:
         backend.no_padding()
         backend.no_truncation()
         self._backend, self._segmenter = backend, segmenter
+        self._description: dict[str, Any] = json.loads(backend.to_str())
+        backend.post_processor = None  # it frames sequences, and would cut the space tokens of byte-level BPE to nothing
         vocabulary: dict[str, int] = backend.get_vocab(with_added_tokens=True)
+        self.kind = _KINDS[type(backend.model).__name__]
+        self.system = system_of(vocabulary)
         self.vocab_size = max(vocabulary.values()) + 1
-        self.kind: Kind = _KINDS[type(backend.model).__name__]
-        self.system: System = system_of(vocabulary)
-        self._roles = {**SYSTEMS[self.system].roles, **(roles or {})}
-        ids = {role: vocabulary.get(self._roles.get(role, "")) for role in ROLES}
-        self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id = (ids[role] for role in ROLES)
-        added = backend.get_added_tokens_decoder()
-        special = {number for number, token in added.items() if token.special}
-        special.update(vocabulary[token] for token in SYSTEMS[self.system].tokens if token in vocabulary)
-        self.special_ids = tuple(sorted(special))
+        named = {**SYSTEMS[self.system].roles, **(roles or {})}
+        self._roles = {role: token for role, token in named.items() if token in vocabulary}
+        ids = {role: vocabulary[token] for role, token in self._roles.items()}
+        self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id = map(ids.get, ROLES)
+        added = {token["id"] for token in self._description["added_tokens"] if token["special"]}
+        self.special_ids = tuple(sorted(added | set(ids.values())))
         normalizer = backend.normalizer
-        self.lower_cases = normalizer is not None and normalizer.normalize_str("ABC").strip() == "abc"
-        self.fingerprint = _fingerprint(backend)
+        self.lower_cases = normalizer is not None and "b" in normalizer.normalize_str("B")
+        # With a segmenter, where a word ends depends on the words around it: no piece can be taken alone.
+        rule = cut_rule(self._description) if segmenter is None else None
+        self._rule = rule
+        self._memory = PieceMemory(self._encode_plainly, rule) if rule is not None else None
 
     @classmethod
     def load(cls, path: str | Path, *, segmenter: Segmenter | None = None) -> "Tokenizer":
-        """From a Hugging Face folder or one of its files."""
-        import tokenizers
+        """From a Hugging Face folder, or one file: tokenizer.json, vocab.txt, vocab.json, encoder.json, spiece.model.
 
+        `segmenter` groups Han characters into words; without one each is a word.
+        """
         path = Path(path)
-        file = path / "tokenizer.json" if path.is_dir() else path
-        try:
-            return cls(tokenizers.Tokenizer.from_file(str(file)), segmenter=segmenter)
-        except Exception as error:  # the library raises nothing more precise
-            raise InputError(f"not a tokenizer: {error}", path=file) from None
+        backend, roles = read_tokenizer(path)
+        tokenizer = cls(backend, roles=roles, segmenter=segmenter)
+        settings = read_settings(path) if path.is_dir() else {}
+        check_folder_case(path, backend.get_vocab(), tokenizer.lower_cases, settings)
+        return tokenizer
 
     def save(self, folder: str | Path) -> None:
-        """Write the Hugging Face layout into `folder`; transformers reads it and gives the same ids."""
+        """Write the Hugging Face layout into `folder`, in place of any tokenizer there.
+
+        transformers reads it through `AutoTokenizer` and gives the same ids.
+        """
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        self._backend.save(str(folder / "tokenizer.json"))
-        config = {"tokenizer_class": "PreTrainedTokenizerFast"} | {f"{r}_token": t for r, t in self._roles.items()}
-        (folder / "tokenizer_config.json").write_text(json.dumps(config, indent=2, ensure_ascii=False), encoding="utf-8")
+        special = SYSTEMS[self.system]
+        segments = ["token_type_ids"] if special.segments else []
+        settings = {
+            # The class that takes tokenizer.json as it is; BertTokenizer and its like rebuild parts of it.
+            "tokenizer_class": "PreTrainedTokenizerFast",
+            "do_lower_case": self.lower_cases,
+            "model_input_names": ["input_ids", *segments, "attention_mask"],
+            "padding_side": special.padding_side,
+            **{f"{role}_token": token for role, token in self._roles.items()},
+        }
+        contents = {"tokenizer.json": _pretty(self._description), "tokenizer_config.json": _pretty(settings)}
+        if self.kind == "wordpiece":
+            contents["vocab.txt"] = "".join(f"{token}\n" for token in self.vocabulary)
+        for name in _FILES:
+            if name in contents:
+                (folder / name).write_text(contents[name], encoding="utf-8", newline="\n")
+            else:
+                (folder / name).unlink(missing_ok=True)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """sha256 (hex) of everything that decides ids: normalizer, splitter, vocabulary, added tokens."""
+        deciding = {key: self._description[key] for key in ("added_tokens", "normalizer", "pre_tokenizer", "model")}
+        return hashlib.sha256(json.dumps(deciding, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+
+    @cached_property
+    def vocabulary(self) -> tuple[str, ...]:
+        """The token of each id; an id that no token has is an empty string."""
+        tokens = [""] * self.vocab_size
+        for token, number in self._backend.get_vocab(with_added_tokens=True).items():
+            tokens[number] = token
+        return tuple(tokens)
 
     def encode(self, text: str) -> Tokens:
         """The tokens of one text."""
         return self.encode_batch([text])[0]
 
     def encode_batch(self, texts: Sequence[str]) -> list[Tokens]:
-        """The tokens of several texts, in their order."""
+        """The tokens of several texts, in their order. Texts of some thousand characters in all make a good batch."""
+        return self.encode_table(texts).split()
+
+    def encode_table(self, texts: Sequence[str]) -> TokenTable:
+        """The tokens of several texts, laid end to end."""
+        unsafe = self._rule.unsafe if self._rule is not None else None
+        if self._memory is None or (unsafe is not None and any(map(unsafe.search, texts))):
+            return self._encode_plainly(texts)
+        return self._memory.encode(texts)
+
+    def _encode_plainly(self, texts: Sequence[str]) -> TokenTable:
+        _refuse_surrogates(texts)
         encodings = self._backend.encode_batch(texts, add_special_tokens=False)
-        return [self._tokens(text, encoding) for text, encoding in zip(texts, encodings, strict=True)]
+        return align(texts, encodings, self._segmenter)
 
-    def _tokens(self, text: str, encoding: Any) -> Tokens:  # noqa: ANN401
-        ids = np.array(encoding.ids, dtype=np.uint32)
-        offsets = np.array(encoding.offsets, dtype=np.int32).reshape(-1, 2)
-        starts, ends = offsets[:, 0], offsets[:, 1]
-        if not len(ids):
-            return Tokens(ids, starts, ends, np.zeros(0, bool))
-        begins, _ = word_begins(text, self._segmenter)
-        word = np.append(np.cumsum(begins), -1)
-        word_starts = np.ones(len(ids), bool)
-        word_starts[1:] = word[np.maximum(ends - 1, starts)[1:]] != word[np.maximum(ends - 1, starts)[:-1]]
-        return Tokens(ids, starts, ends, word_starts)
-
-    def decode(self, ids: Iterable[int]) -> str:
-        """The text of ids, special tokens shown."""
-        return str(self._backend.decode([int(number) for number in ids], skip_special_tokens=False))
+    def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = False) -> str:
+        """The text of ids, special tokens shown unless skipped."""
+        return str(self._backend.decode([int(number) for number in ids], skip_special_tokens=skip_special_tokens))
 
 
-def _fingerprint(backend: Any) -> str:  # noqa: ANN401
-    content = json.loads(backend.to_str())
-    deciding = {key: content[key] for key in ("added_tokens", "normalizer", "pre_tokenizer", "model")}
-    return hashlib.sha256(json.dumps(deciding, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+def _pretty(settings: Mapping[str, Any]) -> str:
+    return json.dumps(settings, indent=2, ensure_ascii=False) + "\n"
+
+
+def _refuse_surrogates(texts: Sequence[str]) -> None:
+    """Half a surrogate pair is no character: `tokenizers` would fail on it without saying where."""
+    for number, text in enumerate(texts):
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise InputError(
+                f"text {number}: character {error.start} is half of a surrogate pair",
+                fix="decode the text as UTF-8 before it comes here",
+            ) from None
