@@ -1,0 +1,123 @@
+"""`spanlab inspect corpus`: what a prepared corpus holds, and whether it is whole."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from spanlab.cli.output import note, print_json, print_table
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from spanlab.corpus.corpus import PreparedCorpus
+    from spanlab.corpus.statistics import CorpusStatistics, Lengths
+
+_BAR = 40
+
+
+def corpus(
+    folder: Annotated[Path, typer.Argument(help="Folder of a prepared corpus.")],
+    verify: Annotated[bool, typer.Option("--verify", help="Read every file and compare it with the manifest.")] = False,
+    samples: Annotated[int, typer.Option(min=0, help="Blocks to show.")] = 3,
+    length: Annotated[int, typer.Option(min=3, help="Length of the blocks shown.")] = 128,
+    seed: Annotated[int, typer.Option(help="Chooses the blocks shown.")] = 0,
+    json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
+) -> None:
+    """Show a prepared corpus: counts, lengths, vocabulary, and sample blocks with their boundaries."""
+    from spanlab.corpus.corpus import PreparedCorpus
+    from spanlab.corpus.statistics import corpus_statistics
+
+    if verify:
+        _verify(folder, json)
+    opened = PreparedCorpus.open(folder)
+    statistics = corpus_statistics(opened)
+    if json:
+        print_json(_as_json(folder, statistics, verified=verify))
+        return
+    _print_figures(folder, statistics)
+    _print_lengths("sentence lengths", statistics.sentence_lengths)
+    _print_lengths("document lengths", statistics.document_lengths)
+    if samples:
+        _print_samples(opened, samples, length, seed)
+    if verify:
+        note("verified: every file is as it was written")
+
+
+def _verify(folder: Path, json: bool) -> None:
+    from spanlab.corpus.verification import find_damage
+    from spanlab.errors import InputError
+
+    damage = find_damage(folder)
+    if not damage:
+        return
+    if json:
+        print_json({"corpus": str(folder), "verified": False, "damage": [vars(item) for item in damage]})
+    for item in damage[1:]:
+        note(f"spanlab: {folder / item.file}: {item.cause}")
+    first = damage[0]
+    raise InputError(first.cause, path=folder / first.file, fix="copy the corpus again, or prepare it anew")
+
+
+def _as_json(folder: Path, statistics: "CorpusStatistics", *, verified: bool) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return {
+        "corpus": str(folder),
+        "verified": True if verified else None,
+        **asdict(statistics),
+        "unknown_rate": statistics.unknown_rate,
+    }
+
+
+def _print_figures(folder: Path, statistics: "CorpusStatistics") -> None:
+    counts = statistics.counts
+    print_table(
+        [
+            ("corpus", str(folder)),
+            ("tokens", f"{counts.tokens:,} in {statistics.shards:,} shards"),
+            ("words", f"{counts.words:,} ({statistics.tokens_per_word:.3f} tokens a word)"),
+            ("sentences", f"{counts.sentences:,}"),
+            ("documents", f"{counts.documents:,} ({counts.duplicates:,} duplicates and {counts.short:,} short left out)"),
+            ("bytes per token", f"{statistics.bytes_per_token:.3f}"),
+            ("vocabulary used", f"{statistics.ids_used:,} of {statistics.vocab_size:,}"),
+            ("unknown tokens", f"{statistics.unknown:,} ({100 * statistics.unknown_rate:.4f} %)"),
+        ]
+    )
+
+
+def _print_lengths(title: str, lengths: "Lengths") -> None:
+    most = max(count for _, _, count in lengths.histogram)
+    rows = [
+        (f"{low:,} to {high:,}" if high > low else f"{low:,}", f"{'█' * -(-_BAR * count // most):<{_BAR}} {count:,}")
+        for low, high, count in lengths.histogram
+    ]
+    print_table(rows, title=f"\n{title} in tokens: mean {lengths.mean:.1f}, longest {lengths.longest:,}")
+
+
+def _print_samples(opened: "PreparedCorpus", samples: int, length: int, seed: int) -> None:
+    from rich.console import Console
+
+    from spanlab.corpus.blocks import DocumentBlocks
+    from spanlab.corpus.order import SampleOrder
+
+    blocks = DocumentBlocks(opened, length=length)
+    chosen = SampleOrder(len(blocks), seed).indices(0, 0, min(samples, len(blocks)))
+    console = Console(highlight=False)
+    console.print("\n[bold]sample blocks[/bold]: [cyan]‖[/cyan] begins a sentence, · joins the pieces of a word")
+    for index in chosen.tolist():
+        console.print(_drawn(opened, blocks, index))
+
+
+def _drawn(opened: "PreparedCorpus", blocks: Any, index: int) -> "Text":  # noqa: ANN401 (any kind of blocks)
+    from rich.text import Text
+
+    batch = blocks.batch([index])
+    drawn = Text(f"\nblock {index:,}, {int(batch.lengths[0])} tokens\n", style="dim")
+    for number, token in enumerate(batch.ids.tolist()):
+        if batch.sentence_starts[number]:
+            drawn.append("‖ " if number == 0 else " ‖ ", style="bold cyan")
+        elif number:
+            drawn.append(" " if batch.word_starts[number] else "·", style="" if batch.word_starts[number] else "yellow")
+        drawn.append(opened.tokenizer.decode([token]).strip().removeprefix("##"), style="not dim")
+    return drawn

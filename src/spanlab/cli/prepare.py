@@ -1,0 +1,138 @@
+"""`spanlab prepare`: raw text to a prepared corpus."""
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from spanlab.cli.output import note, print_json, print_table
+
+if TYPE_CHECKING:
+    from spanlab.corpus.manifest import Manifest
+    from spanlab.corpus.planning import Plan
+
+_DOCUMENTS = {
+    "file": "each file is a document",
+    "blank-line": "blank lines separate documents",
+    "line": "each line is a document",
+}
+_LINES = {
+    "wrapped": "a line break is a space, a blank line ends a paragraph",
+    "sentences": "each line is a sentence",
+    "paragraphs": "each line is a paragraph",
+}
+
+
+def prepare(
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            help="Files (.txt, .jsonl, .csv, .parquet, each also .gz, .xz, .zst), folders, patterns, "
+            "- for standard input, or datasets:NAME[:CONFIG][:SPLIT]."
+        ),
+    ],
+    tokenizer: Annotated[Path, typer.Option(help="Folder or file of the tokenizer.")],
+    out: Annotated[Path, typer.Option(help="Folder of the corpus; an interrupted preparation there is gone on with.")],
+    workers: Annotated[int, typer.Option(min=1, help="Worker processes.", show_default="the cores")] = 0,
+    engine: Annotated[Literal["local", "ray"], typer.Option(help="Where the workers run.")] = "local",
+    text_field: Annotated[str, typer.Option(help="Key or column of the text.")] = "text",
+    documents: Annotated[
+        Literal["file", "blank-line", "line"] | None, typer.Option(help="What a document of a .txt file is.", show_default="detected")
+    ] = None,
+    lines: Annotated[
+        Literal["wrapped", "sentences", "paragraphs"] | None,
+        typer.Option(help="What a line of a document is.", show_default="detected"),
+    ] = None,
+    errors: Annotated[
+        Literal["strict", "replace"], typer.Option(help="Bytes that are not UTF-8: stop, or replace and count them.")
+    ] = "strict",
+    file_format: Annotated[
+        Literal["txt", "jsonl", "csv", "parquet"] | None,
+        typer.Option("--format", help="Format of all files.", show_default="by their names"),
+    ] = None,
+    language: Annotated[
+        str | None, typer.Option(help="Language for sentence boundaries.", show_default="by the script")
+    ] = None,
+    min_tokens: Annotated[int, typer.Option(min=1, help="Leave out documents with fewer tokens.")] = 1,
+    shard_tokens: Annotated[int, typer.Option(min=1, help="Tokens a shard holds, about.")] = 1 << 27,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the corpus in the folder.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Turn raw text into a prepared corpus: token shards with document, sentence and word boundaries.
+
+    The result does not depend on the number of workers or the engine. An interrupted run goes on where it was when
+    the same command is given again.
+    """
+    from spanlab.corpus.manifest import Options
+    from spanlab.corpus.planning import plan_preparation
+    from spanlab.corpus.streams import LookAhead
+    from spanlab.text import Tokenizer
+
+    options = Options(
+        documents=documents,
+        lines=lines,
+        text_field=text_field,
+        language=language,
+        min_tokens=min_tokens,
+        errors=errors,
+        shard_tokens=shard_tokens,
+    )
+    loaded = Tokenizer.load(tokenizer)
+    stdin = LookAhead(sys.stdin.buffer) if "-" in files else None
+    plan = plan_preparation(files, options, file_format=file_format, stdin=stdin)
+    _tell_layout(plan)
+    manifest = _run(plan, loaded, out, workers or os.cpu_count() or 1, engine, overwrite)
+    _print_result(manifest, out, json)
+
+
+def _tell_layout(plan: "Plan") -> None:
+    layout = plan.options.layout
+    if "documents" in plan.detected:
+        note(f"documents: {layout.documents} (detected: {_DOCUMENTS[layout.documents]}; --documents says otherwise)")
+    if "lines" in plan.detected:
+        note(f"lines: {layout.lines} (detected: {_LINES[layout.lines]}; --lines says otherwise)")
+
+
+def _run(plan: "Plan", tokenizer: "Tokenizer", out: Path, workers: int, engine: Literal["local", "ray"], overwrite: bool) -> "Manifest":
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    from spanlab.corpus import prepare as preparation
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+        shown = bar.add_task("preparing", total=plan.text_bytes)
+
+        def show(progress: preparation.Progress) -> None:
+            tokens = progress.counts.tokens / 1e6
+            bar.update(shown, completed=progress.text_bytes, description=f"preparing, {tokens:,.1f} M tokens")
+
+        return preparation.run_preparation(
+            plan, tokenizer=tokenizer, out=out, workers=workers, engine=engine, overwrite=overwrite, on_progress=show
+        )
+
+
+def _print_result(manifest: "Manifest", out: Path, as_json: bool) -> None:
+    from dataclasses import asdict
+
+    counts = asdict(manifest.counts)
+    if as_json:
+        print_json({"corpus": str(out), "counts": counts, "shards": len(manifest.shards)})
+        return
+    told = {
+        "tokens": "tokens",
+        "words": "words",
+        "sentences": "sentences",
+        "documents": "documents",
+        "duplicates": "duplicate documents left out",
+        "short": "short documents left out",
+        "cut": "cuts in documents that were too long",
+        "replaced": "wrong byte sequences replaced",
+        "empty": "empty files",
+    }
+    always = ("tokens", "words", "sentences", "documents", "duplicates")
+    rows = [(label, f"{counts[name]:,}") for name, label in told.items() if counts[name] or name in always]
+    print_table([("corpus", str(out)), ("shards", str(len(manifest.shards))), *rows])

@@ -1,0 +1,218 @@
+"""Blocks: what a training sample is cut from, by index.
+
+| kind | content of a block |
+|---|---|
+| `DocumentBlocks` | whole sentences of one document (BERT without pairs, SpanBERT, ELECTRA) |
+| `FullSentenceBlocks` | whole sentences, documents joined by a separator (RoBERTa) |
+| `ColumnBlocks` | the next tokens of one of C continuous streams (XLNet, GPT, ELMo) |
+| `PairBlocks` (`pairs.py`) | two segments and whether they belong together (BERT, ALBERT) |
+
+`length` counts the special tokens that the corruption room adds around a block ([CLS], [SEP]): `special_tokens`
+places are left for them. A block itself holds text, and the separators that `FullSentenceBlocks` and `ColumnBlocks`
+put between documents. In the first three every token of the corpus is in exactly one block.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from spanlab.corpus.corpus import PreparedCorpus, Ranges
+from spanlab.corpus.index import kept_index
+from spanlab.corpus.packing import document_block_starts, full_sentence_block_starts
+from spanlab.corpus.ragged import flat_ranges, offsets
+from spanlab.corpus.shards import Shard
+from spanlab.errors import InputError
+
+Numbers = NDArray[np.int64]
+_LONGEST = 1 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockBatch:
+    """B blocks one after the other, N tokens in all. No padding, no special tokens but separators of the layout."""
+
+    indices: Numbers
+    """(B,) which blocks these are: what random draws are keyed by."""
+    ids: Numbers
+    """(N,) token ids."""
+    lengths: Numbers
+    """(B,) tokens of each block."""
+    word_starts: NDArray[np.bool_]
+    """(N,) where words begin; True at the first token of every block and segment, though a word may be cut there."""
+    sentence_starts: NDArray[np.bool_]
+    """(N,) where sentences begin; a block that goes on with a split sentence begins with False."""
+    first_lengths: Numbers
+    """(B,) tokens of the first segment; the second has the rest, none where a block has one segment."""
+    labels: NDArray[np.int8]
+    """(B,) of pairs: 0 the second segment follows the first, 1 it does not, -1 there is nothing to be asked."""
+
+
+class Blocks(Protocol):
+    """Samples by index."""
+
+    def __len__(self) -> int: ...
+
+    def batch(self, indices: ArrayLike) -> BlockBatch:
+        """The blocks at `indices` (B,), in that order."""
+        ...
+
+
+class DocumentBlocks:
+    """Whole sentences packed up to the length, never across documents."""
+
+    def __init__(self, corpus: PreparedCorpus, *, length: int, special_tokens: int = 2) -> None:
+        room = room_for_text(length, special_tokens)
+        self._corpus = corpus
+        self._starts = _starts(corpus, "documents", room, document_block_starts)
+
+    def __len__(self) -> int:
+        return len(self._starts) - 1
+
+    def batch(self, indices: ArrayLike) -> BlockBatch:  # noqa: D102 (as in the protocol)
+        numbers = checked(indices, len(self))
+        return one_segment(numbers, self._corpus.read(self._starts[numbers], self._starts[numbers + 1]))
+
+
+class FullSentenceBlocks:
+    """Whole sentences packed up to the length, across documents; the last block of a shard may be short."""
+
+    def __init__(
+        self, corpus: PreparedCorpus, *, length: int, special_tokens: int = 2, separator_id: int | None = None
+    ) -> None:
+        room = room_for_text(length, special_tokens)
+        self._corpus = corpus
+        self._separator = _separator(corpus, separator_id)
+        self._starts = _starts(corpus, "full-sentences", room, full_sentence_block_starts)
+
+    def __len__(self) -> int:
+        return len(self._starts) - 1
+
+    def batch(self, indices: ArrayLike) -> BlockBatch:  # noqa: D102
+        numbers = checked(indices, len(self))
+        starts, stops = self._starts[numbers], self._starts[numbers + 1]
+        counts, found = self._corpus.starts_within("documents", starts + 1, np.maximum(stops, starts + 1))
+        text = self._corpus.read(starts, stops)
+        shifts = offsets(text.lengths) - starts
+        return one_segment(numbers, with_separators(text, found + np.repeat(shifts, counts), counts, self._separator))
+
+
+class ColumnBlocks:
+    """C continuous streams side by side: block t·C + c is step t of column c, and goes on where step t - 1 ended.
+
+    With a separator id, one follows every document. Columns differ by at most one token; the last step is shorter.
+    """
+
+    def __init__(
+        self, corpus: PreparedCorpus, *, length: int, columns: int = 1, special_tokens: int = 0, separator_id: int | None = None
+    ) -> None:
+        self._corpus, self._separator = corpus, separator_id
+        self._room, self._columns = room_for_text(length, special_tokens), columns
+        documents = 0 if separator_id is None else corpus.counts.documents
+        self._size = corpus.counts.tokens + documents
+        if not 1 <= columns <= self._size:
+            raise InputError(f"{columns} columns cannot be made of {self._size} tokens", fix="ask for fewer columns")
+        self._shortest, self._longer = divmod(self._size, columns)
+
+    def __len__(self) -> int:
+        steps, rest = divmod(self._shortest, self._room)
+        # Where whole steps fill the short columns, the longer ones, which come first, have one more token each.
+        return steps * self._columns + (self._columns if rest else self._longer)
+
+    def batch(self, indices: ArrayLike) -> BlockBatch:  # noqa: D102
+        numbers = checked(indices, len(self))
+        steps, columns = np.divmod(numbers, self._columns)
+        first = columns * self._shortest + np.minimum(columns, self._longer)
+        end = first + self._shortest + (columns < self._longer)
+        starts = first + steps * self._room
+        stops = np.minimum(starts + self._room, end)
+        if self._separator is None:
+            return one_segment(numbers, self._corpus.read(starts, stops))
+        return one_segment(numbers, self._read_separated(starts, stops, self._separator))
+
+    def _read_separated(self, starts: Numbers, stops: Numbers, separator: int) -> Ranges:
+        before, until = self._separators_before(starts), self._separators_before(stops)
+        text = self._corpus.read(starts - before, stops - until)
+        counts = until - before
+        # The separator of document d - 1 stands before the first token of document d.
+        tokens = self._corpus.start_of("documents", flat_ranges(before + 1, counts))
+        shifts = offsets(text.lengths) - (starts - before)
+        return with_separators(text, tokens + np.repeat(shifts, counts), counts, separator)
+
+    def _separators_before(self, places: Numbers) -> Numbers:
+        """(R,) separators in the stream before each place, by bisection over all documents at once."""
+        low, high = np.zeros_like(places), np.full_like(places, self._corpus.counts.documents)
+        while (open_ := low < high).any():
+            middle = (low + high + 1) // 2
+            ended = self._corpus.start_of("documents", middle) + middle <= places
+            low, high = np.where(open_ & ended, middle, low), np.where(open_ & ~ended, middle - 1, high)
+        return low
+
+
+def room_for_text(length: int, special_tokens: int) -> int:
+    """Tokens of text in a block of `length` with its special tokens."""
+    room = length - special_tokens
+    if not 1 <= room <= _LONGEST:
+        raise InputError(f"a length of {length} leaves {room} places for text beside {special_tokens} special tokens")
+    return room
+
+
+def checked(indices: ArrayLike, count: int) -> Numbers:
+    """Block indices as an array, all of them within the blocks."""
+    numbers = np.asarray(indices, np.int64).reshape(-1)
+    if numbers.size and not (0 <= numbers.min() and numbers.max() < count):
+        raise IndexError(f"block indices must be within 0 and {count - 1}")
+    return numbers
+
+
+def one_segment(indices: Numbers, text: Ranges) -> BlockBatch:
+    """Blocks of one segment each."""
+    word_starts = text.word_starts
+    word_starts[offsets(text.lengths)[text.lengths > 0]] = True
+    return BlockBatch(
+        indices=indices,
+        ids=text.ids,
+        lengths=text.lengths,
+        word_starts=word_starts,
+        sentence_starts=text.sentence_starts,
+        first_lengths=text.lengths,
+        labels=np.full(len(indices), -1, np.int8),
+    )
+
+
+def with_separators(text: Ranges, places: Numbers, counts: Numbers, separator: int) -> Ranges:
+    """The ranges with a separator, a word of its own, before the flat `places`, `counts` (R,) of them in each."""
+    if not len(places):
+        return text
+    return Ranges(
+        ids=np.insert(text.ids, places, separator),
+        lengths=text.lengths + counts,
+        word_starts=np.insert(text.word_starts, places, True),
+        sentence_starts=np.insert(text.sentence_starts, places, False),
+    )
+
+
+def _separator(corpus: PreparedCorpus, separator_id: int | None) -> int:
+    chosen = corpus.tokenizer.sep_id if separator_id is None else separator_id
+    if chosen is None:
+        raise InputError(
+            "the tokenizer has no separator token to put between documents",
+            path=corpus.folder,
+            fix="choose blocks that stay within documents",
+        )
+    return chosen
+
+
+def _starts(corpus: PreparedCorpus, kind: str, room: int, pack: Callable[[Shard, int], Numbers]) -> Numbers:
+    """(blocks + 1,) where blocks start in the corpus, and its end; kept on disk once made."""
+
+    def make() -> Numbers:
+        first, starts = 0, []
+        for shard in corpus.shards:
+            starts.append(first + pack(shard, room))
+            first += len(shard.tokens)
+        return np.append(np.concatenate(starts), first)
+
+    return kept_index(corpus, f"{kind}-{room}", make)

@@ -1,0 +1,157 @@
+"""A prepared corpus, read where it lies.
+
+Opening maps the shards into memory and checks sizes; nothing is read before it is asked for. Tokens, sentences and
+documents are numbered through the whole corpus, from 0 on, whatever shard they are in. All reading is by arrays of
+ranges, because that is how batches ask.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from spanlab.corpus.manifest import TOKEN_COUNTS, TOKENIZER, Counts, Manifest, read_manifest
+from spanlab.corpus.ragged import flat_ranges, offsets
+from spanlab.corpus.shards import Shard
+from spanlab.errors import InputError
+from spanlab.text import Tokenizer
+
+Numbers = NDArray[np.int64]
+Unit = Literal["sentences", "documents"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ranges:
+    """The content of R ranges of tokens, one after the other: N tokens in all."""
+
+    ids: Numbers
+    """(N,) token ids."""
+    lengths: Numbers
+    """(R,) tokens of each range."""
+    word_starts: NDArray[np.bool_]
+    """(N,) where words begin; the first token of a range may lie inside one."""
+    sentence_starts: NDArray[np.bool_]
+    """(N,) where sentences begin."""
+
+
+class PreparedCorpus:
+    """A corpus folder, open for reading."""
+
+    def __init__(self, folder: Path, manifest: Manifest, shards: list[Shard]) -> None:
+        self.folder, self.manifest = folder, manifest
+        self._shards = shards
+        records = manifest.shards
+        self._firsts = {
+            "tokens": _cumulative([record.tokens for record in records]),
+            "sentences": _cumulative([record.sentences for record in records]),
+            "documents": _cumulative([record.documents for record in records]),
+        }
+
+    @classmethod
+    def open(cls, folder: str | Path) -> "PreparedCorpus":
+        """Open a folder that `spanlab prepare` wrote."""
+        folder = Path(folder)
+        manifest = read_manifest(folder)
+        return cls(folder, manifest, [Shard(folder, record, manifest.token_type) for record in manifest.shards])
+
+    @property
+    def counts(self) -> Counts:
+        """How much of everything there is."""
+        return self.manifest.counts
+
+    @property
+    def shards(self) -> list[Shard]:
+        """The shards, in order, for those who go through all of it; documents never cross them."""
+        return self._shards
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer the ids belong to, from the corpus folder."""
+        tokenizer = Tokenizer.load(self.folder / TOKENIZER)
+        self.check_tokenizer(tokenizer, self.folder / TOKENIZER)
+        return tokenizer
+
+    def check_tokenizer(self, tokenizer: Tokenizer, path: str | Path) -> None:
+        """Refuse a tokenizer that is not the one the corpus was prepared with."""
+        prepared = self.manifest.tokenizer
+        if tokenizer.fingerprint != prepared.fingerprint:
+            raise InputError(
+                f"this {tokenizer.kind} tokenizer of {tokenizer.vocab_size} tokens ({tokenizer.fingerprint[:12]}) is not "
+                f"the one the corpus was prepared with ({prepared.kind}, {prepared.vocab_size} tokens, "
+                f"{prepared.fingerprint[:12]})",
+                path=path,
+                fix=f"use {self.folder / TOKENIZER}, or prepare the text again with the other tokenizer",
+            )
+
+    @cached_property
+    def token_counts(self) -> Numbers:
+        """(V,) how often each id occurs: the corpus unigrams."""
+        counts = np.fromfile(self.folder / TOKEN_COUNTS, "<u8").astype(np.int64)
+        if len(counts) != self.manifest.tokenizer.vocab_size or counts.sum() != self.counts.tokens:
+            raise InputError("does not fit the manifest", path=self.folder / TOKEN_COUNTS, fix="prepare the corpus again")
+        return counts
+
+    def read(self, starts: ArrayLike, stops: ArrayLike) -> Ranges:
+        """The tokens from each of `starts` (R,) up to each of `stops` (R,), with their boundaries."""
+        first, last = np.asarray(starts, np.int64), np.asarray(stops, np.int64)
+        if first.size and not (0 <= first.min() and last.max() <= self.counts.tokens and (first <= last).all()):
+            raise IndexError(f"ranges must lie within the {self.counts.tokens} tokens of the corpus")
+        lengths = last - first
+        places = flat_ranges(first, lengths)
+        ids, words = np.empty(len(places), np.int64), np.empty(len(places), np.bool_)
+        for number, here in self._by_shard("tokens", places):
+            shard, local = self._shards[number], places[here] - self._firsts["tokens"][number]
+            ids[here] = shard.tokens[local]
+            words[here] = (shard.words[local >> 3] >> (local & 7).astype(np.uint8)) & 1
+        sentences = np.zeros(len(places), np.bool_)
+        counts, found = self.starts_within("sentences", first, last)
+        sentences[found + np.repeat(offsets(lengths) - first, counts)] = True
+        return Ranges(ids=ids, lengths=lengths, word_starts=words, sentence_starts=sentences)
+
+    def starts_within(self, unit: Unit, starts: Numbers, stops: Numbers) -> tuple[Numbers, Numbers]:
+        """How many sentences or documents begin in each range (R,), and at which tokens, all in one array."""
+        first, last = self.count_before(unit, starts), self.count_before(unit, stops)
+        return last - first, self.start_of(unit, flat_ranges(first, last - first))
+
+    def count_before(self, unit: Unit, tokens: Numbers) -> Numbers:
+        """(R,) how many sentences or documents begin before each token."""
+        counts = np.full(len(tokens), self._firsts[unit][-1], np.int64)  # right for the end of the corpus
+        for number, here in self._by_shard("tokens", tokens):
+            local = (tokens[here] - self._firsts["tokens"][number]).astype(np.uint32)
+            counts[here] = self._firsts[unit][number] + np.searchsorted(self._section(unit, number), local)
+        return counts
+
+    def start_of(self, unit: Unit, numbers: Numbers) -> Numbers:
+        """(R,) the first token of each sentence or document; past the last one, the end of the corpus."""
+        starts = np.full(len(numbers), self.counts.tokens, np.int64)
+        for shard, here in self._by_shard(unit, numbers):
+            local = numbers[here] - self._firsts[unit][shard]
+            starts[here] = self._firsts["tokens"][shard] + self._section(unit, shard)[local]
+        return starts
+
+    def _section(self, unit: Unit, number: int) -> NDArray[np.uint32]:
+        shard = self._shards[number]
+        return shard.sentences if unit == "sentences" else shard.documents
+
+    def _by_shard(self, unit: str, numbers: Numbers) -> Iterator[tuple[int, slice | NDArray[np.intp]]]:
+        """(shard, where in `numbers`) for every shard that holds some of them; what is past the end is in none."""
+        firsts = self._firsts[unit]
+        if not len(numbers):
+            return
+        low, high = (int(np.searchsorted(firsts, bound, side="right")) - 1 for bound in (numbers.min(), numbers.max()))
+        if low == high:
+            if low < len(self._shards):
+                yield low, slice(None)
+            return
+        owners = np.searchsorted(firsts, numbers, side="right") - 1
+        for number in np.unique(owners).tolist():
+            if number < len(self._shards):
+                yield number, np.flatnonzero(owners == number)
+
+
+def _cumulative(counts: list[int]) -> Numbers:
+    return np.concatenate((np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)))

@@ -1,0 +1,115 @@
+"""Where tasks run: in this process, in local worker processes, or on a Ray cluster.
+
+Every engine takes tasks lazily, keeps a bounded number of them in flight, and gives the parts back in the order of
+the tasks: results, errors and memory do not depend on which worker was quicker.
+"""
+
+import os
+import signal
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context, parent_process
+from typing import Any, Literal, TypeVar
+
+from spanlab.corpus.parts import Part, Settings, tokenise
+from spanlab.corpus.segments import Task
+from spanlab.errors import MissingExtraError, SpanlabError
+
+Engine = Literal["local", "ray"]
+Handle = TypeVar("Handle")
+
+
+def run_tasks(tasks: Iterable[Task], settings: Settings, *, engine: Engine, workers: int) -> Iterator[tuple[Task, Part]]:
+    """Each task with its part, in the order of the tasks."""
+    if engine == "ray":
+        return _run_on_ray(tasks, settings, workers)
+    if workers == 1:
+        return ((task, tokenise(task, settings)) for task in tasks)
+    return _run_in_processes(tasks, settings, workers)
+
+
+def _in_order(
+    tasks: Iterable[Task], submit: Callable[[Task], Handle], result: Callable[[Handle], Part], ahead: int
+) -> Iterator[tuple[Task, Part]]:
+    """Submit up to `ahead` tasks before the first result is waited for, then one for every result."""
+    waiting: deque[tuple[Task, Handle]] = deque()
+    for task in tasks:
+        waiting.append((task, submit(task)))
+        if len(waiting) > ahead:
+            first, handle = waiting.popleft()
+            yield first, result(handle)
+    while waiting:
+        first, handle = waiting.popleft()
+        yield first, result(handle)
+
+
+def _run_in_processes(tasks: Iterable[Task], settings: Settings, workers: int) -> Iterator[tuple[Task, Part]]:
+    # Spawned, not forked: the tokenizer and the caller may have started threads.
+    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_start_worker)
+    try:
+        yield from _in_order(tasks, lambda task: pool.submit(tokenise, task, settings), Future.result, 2 * workers)
+    except BrokenProcessPool:
+        raise SpanlabError(
+            "a worker process died (killed, or out of memory); run the command again with fewer --workers, "
+            "it goes on from there"
+        ) from None
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _start_worker() -> None:
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # the workers are the parallelism
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """A worker whose parent was killed would wait for its next task forever."""
+    parent = parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
+
+
+def _run_on_ray(tasks: Iterable[Task], settings: Settings, workers: int) -> Iterator[tuple[Task, Part]]:
+    try:
+        import ray
+    except ImportError:
+        raise MissingExtraError("ray", "--engine ray") from None
+    started_here = not ray.is_initialized()
+    if started_here:
+        _join_or_start_cluster(ray, workers)
+    remote = ray.remote(num_cpus=1)(_tokenise_on_ray)
+    shared = ray.put(settings)
+
+    def result(handle: Any) -> Part:  # noqa: ANN401 (an object reference)
+        try:
+            part = ray.get(handle)
+        except ray.exceptions.RayTaskError as error:
+            if isinstance(error.cause, SpanlabError):
+                raise error.cause from None
+            raise
+        assert isinstance(part, Part)
+        return part
+
+    try:
+        yield from _in_order(tasks, lambda task: remote.remote(task, shared), result, 2 * workers)
+    finally:
+        if started_here:
+            ray.shutdown()
+
+
+def _join_or_start_cluster(ray: Any, workers: int) -> None:  # noqa: ANN401 (the module)
+    """The cluster that RAY_ADDRESS names, or one started on this machine for the while."""
+    if os.environ.get("RAY_ADDRESS"):
+        ray.init(log_to_driver=False)
+    else:
+        ray.init(num_cpus=workers, include_dashboard=False, log_to_driver=False)
+
+
+def _tokenise_on_ray(task: Task, settings: Settings) -> Part:
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"
+    return tokenise(task, settings)

@@ -1,0 +1,188 @@
+"""The manifest of a prepared corpus: what it was made of, what it holds, and the fingerprint of every file.
+
+A folder is a corpus when it has a manifest, and the manifest is written last, so a folder without one is at most a
+preparation that was interrupted. The manifest holds nothing that varies between two runs on the same input: no time,
+no host, no number of workers.
+"""
+
+import hashlib
+import json
+import os
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Literal
+
+from spanlab.configuration import Source, from_mapping, to_mapping
+from spanlab.corpus.layout import Documents, Layout, Lines
+from spanlab.corpus.records import ErrorHandling
+from spanlab.errors import ConfigError, InputError
+
+FORMAT = "spanlab corpus"
+FORMAT_VERSION = 1
+MANIFEST = "manifest.json"
+WORK = ".prepare"
+TOKENIZER = "tokenizer"
+TOKEN_COUNTS = "token_counts.bin"
+INPUTS = "inputs.jsonl"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counts:
+    """What was written and what was left out."""
+
+    tokens: int = 0
+    words: int = 0
+    sentences: int = 0
+    documents: int = 0
+    bytes: int = 0
+    """UTF-8 bytes of the documents kept, a run of white space counted as one."""
+    duplicates: int = 0
+    """Documents left out because an earlier one is the same."""
+    short: int = 0
+    """Documents left out because they had too few tokens."""
+    cut: int = 0
+    """Places where a document was too long and was cut."""
+    replaced: int = 0
+    """Byte sequences that were not UTF-8 and were replaced."""
+    empty: int = 0
+    """Files that held nothing."""
+
+    def __add__(self, other: "Counts") -> "Counts":
+        return Counts(**{field.name: getattr(self, field.name) + getattr(other, field.name) for field in fields(self)})
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileRecord:
+    """A file of the corpus."""
+
+    file: str
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShardRecord:
+    """A shard: its file, and how many of each thing it holds (which fixes where its sections lie)."""
+
+    file: str
+    bytes: int
+    sha256: str
+    tokens: int
+    sentences: int
+    documents: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenizerRecord:
+    """The tokenizer the ids belong to; the folder `tokenizer/` holds it."""
+
+    fingerprint: str
+    kind: str
+    vocab_size: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """The choices that shape a corpus."""
+
+    documents: Documents | None = None
+    """What a document of a .txt file is; None until it is detected, as for the next."""
+    lines: Lines | None = None
+    """What a line break means inside a document."""
+    text_field: str = "text"
+    language: str | None = None
+    min_tokens: int = 1
+    errors: ErrorHandling = "strict"
+    shard_tokens: int = 1 << 27
+    segment_bytes: int = 4 << 20
+    document_bytes: int = 16 << 20
+
+    def __post_init__(self) -> None:
+        for name in ("min_tokens", "shard_tokens", "segment_bytes", "document_bytes"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"'{name}' is {getattr(self, name)}; it must be at least 1")
+        if self.shard_tokens + self.document_bytes >= 1 << 32:
+            raise ConfigError(f"'shard_tokens' is {self.shard_tokens}; a shard counts its tokens in 32 bits")
+
+    @property
+    def layout(self) -> Layout:
+        """The layout, once it is known."""
+        assert self.documents is not None
+        assert self.lines is not None
+        return Layout(documents=self.documents, lines=self.lines)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manifest:
+    """All that is known about a prepared corpus without reading its shards."""
+
+    format: Literal["spanlab corpus"] = FORMAT
+    format_version: int = FORMAT_VERSION
+    tokenizer: TokenizerRecord
+    token_type: Literal["uint16", "uint32"]
+    """Little-endian, as everything in the shards."""
+    counts: Counts
+    options: Options
+    shards: tuple[ShardRecord, ...]
+    files: tuple[FileRecord, ...]
+    """`token_counts.bin` (how often each id occurs, uint64) and `inputs.jsonl` (what was read, a source a line)."""
+
+
+def write_manifest(folder: Path, manifest: Manifest) -> None:
+    """Put the manifest in place, whole or not at all."""
+    write_atomically(folder / MANIFEST, (json.dumps(to_mapping(manifest), indent=1) + "\n").encode())
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """The manifest of a prepared corpus, or why the folder is none."""
+    path = folder / MANIFEST
+    mapping = _read_json(folder, path)
+    if mapping.get("format") != FORMAT:
+        raise InputError("this is not the manifest of a prepared corpus", path=path, fix="prepare one: spanlab prepare")
+    version = mapping.get("format_version")
+    if version != FORMAT_VERSION:
+        raise InputError(
+            f"the corpus has format version {version!r}, this SpanLab reads {FORMAT_VERSION}",
+            path=path,
+            fix="prepare it again with this version: spanlab prepare … --overwrite",
+        )
+    return from_mapping(Manifest, mapping, Source(path=str(path)))
+
+
+def _read_json(folder: Path, path: Path) -> dict[str, Any]:
+    if not folder.is_dir():
+        raise InputError("no such folder", path=folder, fix="prepare a corpus: spanlab prepare FILES --tokenizer DIR --out DIR")
+    try:
+        mapping = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        if (folder / WORK).exists():
+            cause, fix = "its preparation was interrupted", "run the same `spanlab prepare` again, it goes on from there"
+        else:
+            cause, fix = f"not a prepared corpus (no {MANIFEST})", "make one with spanlab prepare"
+        raise InputError(cause, path=folder, fix=fix) from None
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise InputError(f"damaged: {error}", path=path, fix="prepare the corpus again") from None
+    if not isinstance(mapping, dict):
+        raise InputError("this is not the manifest of a prepared corpus", path=path)
+    return mapping
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write a file so that whoever looks sees the old content or the new, and the new survives a power cut."""
+    partial = path.with_name(path.name + ".partial")
+    with partial.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    partial.replace(path)
+
+
+def record_of(path: Path) -> FileRecord:
+    """The record of a file as it is."""
+    return FileRecord(file=path.name, bytes=path.stat().st_size, sha256=sha256_of(path))
+
+
+def sha256_of(path: Path) -> str:
+    """The sha256 of a file, read in pieces."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,102 @@
+"""What to prepare, decided before anything is written: the sources, and the layout of their text.
+
+What the user has not said about the layout is detected from the beginnings of the first sources, and named in the
+plan, so that the command line can tell.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+
+from spanlab.corpus.layout import Layout, detect_documents, detect_lines
+from spanlab.corpus.manifest import Options
+from spanlab.corpus.records import documents_of
+from spanlab.corpus.segments import Limits, segments_of
+from spanlab.corpus.sources import STDIN, Format, Source, find_sources
+from spanlab.corpus.streams import LookAhead, open_reader
+from spanlab.errors import InputError
+
+_SAMPLED_SOURCES = 8
+_SAMPLE_BYTES = 1 << 18
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What to prepare."""
+
+    names: tuple[str, ...]
+    file_format: Format | None
+    options: Options
+    detected: tuple[str, ...]
+    """Which parts of the layout (`documents`, `lines`) nobody said and were detected."""
+    text_bytes: int | None
+    """Bytes to read, where every source tells its size."""
+    stdin: LookAhead | None
+
+    def sources(self) -> Iterator[Source]:
+        """The sources, in order."""
+        return find_sources(self.names, self.file_format)
+
+
+def plan_preparation(
+    names: Sequence[str], options: Options, *, file_format: Format | None = None, stdin: LookAhead | None = None
+) -> Plan:
+    """The plan for what `names` stand for; what `options` leave open about the layout is detected."""
+    first: list[Source] = []
+    size: int | None = 0
+    text_files = 0
+    for source in find_sources(names, file_format):
+        if len(first) < _SAMPLED_SOURCES and source.size != 0:
+            first.append(source)
+        text_files += source.format == "txt"
+        size = size + (source.size or 0) if size is not None and source.splittable else None
+    if not first:
+        raise InputError("nothing to read, it is empty", path=" ".join(names) or None)
+    detected = [name for name in ("documents", "lines") if getattr(options, name) is None]
+    if detected:
+        options = _detect(first, options, several_files=text_files > 1, stdin=stdin)
+    if not text_files and "documents" in detected:
+        detected.remove("documents")  # only .txt files ask for it
+    return Plan(
+        names=tuple(names),
+        file_format=file_format,
+        options=options,
+        detected=tuple(detected),
+        text_bytes=size,
+        stdin=stdin,
+    )
+
+
+def _detect(sources: Sequence[Source], options: Options, *, several_files: bool, stdin: LookAhead | None) -> Options:
+    samples = [text for source in sources for text in _sample(source, options, stdin)]
+    texts = [text for source in sources if source.format == "txt" for text in _sample(source, options, stdin)]
+    lines = options.lines or detect_lines(samples)
+    documents = options.documents or detect_documents(texts, lines, several_files=several_files)
+    return replace(options, documents=documents, lines=lines)
+
+
+def _sample(source: Source, options: Options, stdin: LookAhead | None) -> list[str]:
+    """Text from the beginning of a source: of a .txt as it stands, of the others by document."""
+    if source.name == STDIN:
+        data = stdin.peek(_SAMPLE_BYTES) if stdin and source.format == "txt" else b""
+        return [_whole_lines(data)]
+    if source.format == "txt":
+        reader = open_reader(source)
+        try:
+            return [_whole_lines(reader.read(0, _SAMPLE_BYTES))]
+        finally:
+            reader.close()
+    layout = Layout(documents="file", lines="paragraphs")
+    limits = Limits(segment_bytes=_SAMPLE_BYTES)
+    found = list(islice(segments_of(source, layout=layout, field=options.text_field, limits=limits), 1))
+    return [
+        text
+        for segment in found
+        for text in documents_of(segment, documents="file", field=options.text_field, errors="replace")[0]
+    ]
+
+
+def _whole_lines(data: bytes) -> str:
+    """The text of a beginning, without the line it breaks off in."""
+    text = data.decode("utf-8", "replace")
+    return text if len(data) < _SAMPLE_BYTES else text[: text.rfind("\n") + 1] or text

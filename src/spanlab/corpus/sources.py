@@ -1,0 +1,105 @@
+"""What the user names becomes sources: files, folders, patterns, standard input, Hugging Face data sets.
+
+Sources leave one at a time and in a fixed order (the order given; inside a folder by name), because the order decides
+which of two equal documents stays and where shards are cut. Nothing is read here but directory listings.
+"""
+
+import glob
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, cast, get_args
+
+from spanlab.errors import InputError
+
+Format = Literal["txt", "jsonl", "csv", "parquet", "datasets"]
+Compression = Literal["gz", "xz", "zst"]
+FILE_FORMATS: tuple[Format, ...] = ("txt", "jsonl", "csv", "parquet")
+
+STDIN = "-"
+_DATASETS = "datasets:"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """One place documents come from."""
+
+    name: str
+    """The path, `-` for standard input, or `datasets:NAME[:CONFIG][:SPLIT]`; what errors call it."""
+    format: Format
+    compression: Compression | None = None
+    size: int | None = None
+    """Bytes on disk; None where nobody knows before the end."""
+    modified: int | None = None
+
+    @property
+    def splittable(self) -> bool:
+        """Whether a worker can open it and read any byte range of it."""
+        return self.size is not None and self.compression is None and self.format in {"txt", "jsonl"}
+
+
+def find_sources(names: Sequence[str], file_format: Format | None = None) -> Iterator[Source]:
+    """The sources that `names` stand for, in order; `file_format` overrides what file names say."""
+    for name in names:
+        path = Path(name)
+        if name == STDIN:
+            yield Source(name=STDIN, format=file_format or "txt")
+        elif name.startswith(_DATASETS):
+            yield Source(name=name, format="datasets")
+        elif path.is_dir():
+            yield from _folder(path, file_format)
+        elif path.exists():
+            yield _file(path, file_format)
+        elif glob.has_magic(name):
+            yield from _pattern(name, file_format)
+        else:
+            raise InputError("no such file or folder", path=name)
+
+
+def _folder(folder: Path, file_format: Format | None) -> Iterator[Source]:
+    found = False
+    for place, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(files):
+            known = file_format or _format_of(name)[0]
+            if known and not name.startswith("."):
+                found = True
+                yield _file(Path(place) / name, file_format)
+    if not found:
+        raise InputError(
+            f"the folder holds no {', '.join('.' + name for name in FILE_FORMATS)} file (nor a .gz, .xz or .zst of one)",
+            path=folder,
+            fix="name the files' format with --format",
+        )
+
+
+def _pattern(pattern: str, file_format: Format | None) -> Iterator[Source]:
+    paths = [Path(name) for name in sorted(glob.glob(pattern, recursive=True))]
+    if not paths:
+        raise InputError("no file matches this pattern", path=pattern)
+    for path in paths:
+        if path.is_dir():
+            yield from _folder(path, file_format)
+        else:
+            yield _file(path, file_format)
+
+
+def _format_of(name: str) -> tuple[Format | None, Compression | None]:
+    stem, _, ending = name.lower().rpartition(".")
+    compression = cast("Compression", ending) if ending in get_args(Compression) else None
+    if compression:
+        ending = stem.rpartition(".")[2]
+    return (cast("Format", ending) if ending in FILE_FORMATS else None), compression
+
+
+def _file(path: Path, file_format: Format | None) -> Source:
+    known, compression = _format_of(path.name)
+    chosen = file_format or known
+    if chosen is None:
+        raise InputError(f"'{path.suffix}' is no format that is read here", path=path, fix="say --format txt, or another")
+    status = path.stat()
+    return Source(
+        name=str(path), format=chosen, compression=compression, size=status.st_size, modified=status.st_mtime_ns
+    )
+

@@ -1,0 +1,99 @@
+"""What `tokenizers` returns, as arrays, with word starts found through the character offsets.
+
+What enters is a batch of texts and their encodings; what leaves is one `TokenTable`. No vocabulary is asked where a
+word begins: "##", "Ġ" and "▁" are conventions of one tokenizer each, and wrong for Chinese, for an emoji made of byte
+tokens and for the lone "▁". A token begins a word if its first character lies in another word than the last character
+of the token before it.
+
+Three corrections make the offsets those of the user's text: a leading space is taken off ("Ġword" covers "word"); a
+combining mark that the normalizer took away belongs to the token before it; a token that is only space is a word of
+its own, except a single space just before a word, which belongs to that word.
+"""
+
+from collections.abc import Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from spanlab.text.tokens import TokenTable
+from spanlab.text.words import MARK, SPACE, Segmenter, character_classes, code_points, word_begins
+
+SEPARATOR = "\n"
+"""Put after each text when several are looked at as one string: it ends words and is no part of any."""
+
+
+def join(texts: Sequence[str]) -> str:
+    """The texts as one string, a separator after each."""
+    return SEPARATOR.join((*texts, ""))
+
+
+def text_bases(texts: Sequence[str]) -> np.ndarray:
+    """(B + 1,) where each text begins in the joined string, and where one more would."""
+    return np.cumsum([0] + [len(text) + 1 for text in texts])
+
+
+def align(texts: Sequence[str], encodings: Sequence[Any], segmenter: Segmenter | None = None) -> TokenTable:
+    """The encodings of `texts` as one table, with starts and ends corrected and word starts found."""
+    counts = np.fromiter((len(encoding) for encoding in encodings), np.int64, len(encodings))
+    total = int(counts.sum())
+    ids = np.fromiter(chain.from_iterable(encoding.ids for encoding in encodings), np.uint32, total)
+    pairs = chain.from_iterable(chain.from_iterable(encoding.offsets for encoding in encodings))
+    offsets = np.fromiter(pairs, np.int64, 2 * total).reshape(total, 2)
+    bases = np.repeat(text_bases(texts)[:-1], counts)
+    starts, ends = offsets[:, 0] + bases, offsets[:, 1] + bases
+    first_tokens = (np.cumsum(counts) - counts)[counts > 0]
+    starts, ends, word_starts = _find_words(join(texts), starts, ends, first_tokens, segmenter)
+    return TokenTable(
+        ids=ids,
+        starts=(starts - bases).astype(np.int32),
+        ends=(ends - bases).astype(np.int32),
+        word_starts=word_starts,
+        counts=counts,
+    )
+
+
+def _find_words(
+    text: str, starts: np.ndarray, ends: np.ndarray, first_tokens: np.ndarray, segmenter: Segmenter | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Starts and ends corrected, and (N,) bool word starts."""
+    if not len(starts):
+        return starts, ends, np.zeros(0, dtype=bool)
+    codes = code_points(text)
+    classes = character_classes(codes)
+    begins = word_begins(text, classes, segmenter)
+    words = np.cumsum(begins)  # the number of the word each character is in; a space counts to the word before it
+    spaces = (classes & SPACE) != 0
+    trimmed = _without_leading_space(starts, ends, begins, words, spaces)
+    if ((classes & MARK) != 0).any():
+        ends = _with_stripped_marks(starts, ends, classes)
+    last_characters = np.maximum(ends - 1, trimmed)
+    word_starts = np.empty(len(starts), dtype=bool)
+    word_starts[1:] = words[trimmed[1:]] != words[last_characters[:-1]]
+    blank = spaces[trimmed]
+    if blank.any():
+        word_starts |= blank
+        lone = blank[:-1] & ~blank[1:] & (ends[:-1] == starts[1:]) & (codes[last_characters[:-1]] == ord(" "))
+        word_starts[1:] &= ~(lone & ~spaces[starts[1:]])
+    word_starts[first_tokens] = True
+    return trimmed, ends, word_starts
+
+
+def _without_leading_space(
+    starts: np.ndarray, ends: np.ndarray, begins: np.ndarray, words: np.ndarray, spaces: np.ndarray
+) -> np.ndarray:
+    """The starts moved to the first character that is not space; a token of space alone stays where it is."""
+    if not spaces[starts].any():
+        return starts
+    beginnings = np.append(np.flatnonzero(begins), len(begins))  # after space, what is not space begins a word
+    following = beginnings[words[starts]]
+    return np.where(spaces[starts] & (following < ends), following, starts)
+
+
+def _with_stripped_marks(starts: np.ndarray, ends: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """The ends moved over combining marks that no token covers."""
+    positions = np.arange(len(classes) + 1)
+    no_mark = np.append((classes & MARK) == 0, True)
+    next_base = np.minimum.accumulate(np.where(no_mark, positions, len(classes))[::-1])[::-1]
+    next_starts = np.append(starts[1:], len(classes))
+    return np.maximum(ends, np.minimum(next_base[ends], next_starts))

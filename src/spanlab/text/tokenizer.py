@@ -1,0 +1,163 @@
+"""The tokenizer: any Hugging Face tokenizer, giving ids, character offsets and word starts as numpy arrays.
+
+What enters is text; what leaves is `Tokens`, always without special tokens: frames are put around blocks and windows
+later, where their room is known. Encoding takes one of two ways with the same result: through the memory of pieces
+(`pieces`) where the tokenizer allows it, else through `tokenizers`' own batch encoding.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+from spanlab.errors import InputError
+from spanlab.text.alignment import align
+from spanlab.text.letter_case import check_folder_case
+from spanlab.text.pieces import PieceMemory, cut_rule
+from spanlab.text.systems import ROLES, SYSTEMS, Role, System, system_of
+from spanlab.text.tokenizer_files import read_settings, read_tokenizer
+from spanlab.text.tokens import Tokens, TokenTable
+from spanlab.text.words import Segmenter
+
+Kind = Literal["wordpiece", "bpe", "unigram", "word"]
+_KINDS: Mapping[str, Kind] = {"WordPiece": "wordpiece", "BPE": "bpe", "Unigram": "unigram", "WordLevel": "word"}
+
+# Everything any system keeps a tokenizer in: what is saved must not lie beside a stale one.
+_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.txt")
+_FILES += ("vocab.json", "merges.txt", "encoder.json", "vocab.bpe", "spiece.model")
+
+
+class Tokenizer:
+    """Text to tokens and back. Two with the same `fingerprint` give the same ids for every text."""
+
+    kind: Kind
+    system: System
+    """The family its special tokens belong to."""
+    vocab_size: int
+    """The highest id + 1."""
+    lower_cases: bool
+    special_ids: tuple[int, ...]
+
+    def __init__(
+        self,
+        backend: Any,  # noqa: ANN401 (tokenizers.Tokenizer)
+        *,
+        roles: Mapping[Role, str] | None = None,
+        segmenter: Segmenter | None = None,
+    ) -> None:
+        backend.no_padding()
+        backend.no_truncation()
+        self._backend, self._segmenter = backend, segmenter
+        self._description: dict[str, Any] = json.loads(backend.to_str())
+        backend.post_processor = None  # it frames sequences, and would cut the space tokens of byte-level BPE to nothing
+        vocabulary: dict[str, int] = backend.get_vocab(with_added_tokens=True)
+        self.kind = _KINDS[type(backend.model).__name__]
+        self.system = system_of(vocabulary)
+        self.vocab_size = max(vocabulary.values()) + 1
+        named = {**SYSTEMS[self.system].roles, **(roles or {})}
+        self._roles = {role: token for role, token in named.items() if token in vocabulary}
+        ids = {role: vocabulary[token] for role, token in self._roles.items()}
+        self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id = map(ids.get, ROLES)
+        added = {token["id"] for token in self._description["added_tokens"] if token["special"]}
+        self.special_ids = tuple(sorted(added | set(ids.values())))
+        normalizer = backend.normalizer
+        self.lower_cases = normalizer is not None and "b" in normalizer.normalize_str("B")
+        # With a segmenter, where a word ends depends on the words around it: no piece can be taken alone.
+        rule = cut_rule(self._description) if segmenter is None else None
+        self._rule = rule
+        self._memory = PieceMemory(self._encode_plainly, rule) if rule is not None else None
+
+    @classmethod
+    def load(cls, path: str | Path, *, segmenter: Segmenter | None = None) -> "Tokenizer":
+        """From a Hugging Face folder, or one file: tokenizer.json, vocab.txt, vocab.json, encoder.json, spiece.model.
+
+        `segmenter` groups Han characters into words; without one each is a word.
+        """
+        path = Path(path)
+        backend, roles = read_tokenizer(path)
+        tokenizer = cls(backend, roles=roles, segmenter=segmenter)
+        settings = read_settings(path) if path.is_dir() else {}
+        check_folder_case(path, backend.get_vocab(), tokenizer.lower_cases, settings)
+        return tokenizer
+
+    def save(self, folder: str | Path) -> None:
+        """Write the Hugging Face layout into `folder`, in place of any tokenizer there.
+
+        transformers reads it through `AutoTokenizer` and gives the same ids.
+        """
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        special = SYSTEMS[self.system]
+        segments = ["token_type_ids"] if special.segments else []
+        settings = {
+            # The class that takes tokenizer.json as it is; BertTokenizer and its like rebuild parts of it.
+            "tokenizer_class": "PreTrainedTokenizerFast",
+            "do_lower_case": self.lower_cases,
+            "model_input_names": ["input_ids", *segments, "attention_mask"],
+            "padding_side": special.padding_side,
+            **{f"{role}_token": token for role, token in self._roles.items()},
+        }
+        contents = {"tokenizer.json": _pretty(self._description), "tokenizer_config.json": _pretty(settings)}
+        if self.kind == "wordpiece":
+            contents["vocab.txt"] = "".join(f"{token}\n" for token in self.vocabulary)
+        for name in _FILES:
+            if name in contents:
+                (folder / name).write_text(contents[name], encoding="utf-8", newline="\n")
+            else:
+                (folder / name).unlink(missing_ok=True)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """sha256 (hex) of everything that decides ids: normalizer, splitter, vocabulary, added tokens."""
+        deciding = {key: self._description[key] for key in ("added_tokens", "normalizer", "pre_tokenizer", "model")}
+        return hashlib.sha256(json.dumps(deciding, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+
+    @cached_property
+    def vocabulary(self) -> tuple[str, ...]:
+        """The token of each id; an id that no token has is an empty string."""
+        tokens = [""] * self.vocab_size
+        for token, number in self._backend.get_vocab(with_added_tokens=True).items():
+            tokens[number] = token
+        return tuple(tokens)
+
+    def encode(self, text: str) -> Tokens:
+        """The tokens of one text."""
+        return self.encode_batch([text])[0]
+
+    def encode_batch(self, texts: Sequence[str]) -> list[Tokens]:
+        """The tokens of several texts, in their order. Texts of some thousand characters in all make a good batch."""
+        return self.encode_table(texts).split()
+
+    def encode_table(self, texts: Sequence[str]) -> TokenTable:
+        """The tokens of several texts, laid end to end."""
+        unsafe = self._rule.unsafe if self._rule is not None else None
+        if self._memory is None or (unsafe is not None and any(map(unsafe.search, texts))):
+            return self._encode_plainly(texts)
+        return self._memory.encode(texts)
+
+    def _encode_plainly(self, texts: Sequence[str]) -> TokenTable:
+        _refuse_surrogates(texts)
+        encodings = self._backend.encode_batch(texts, add_special_tokens=False)
+        return align(texts, encodings, self._segmenter)
+
+    def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = False) -> str:
+        """The text of ids, special tokens shown unless skipped."""
+        return str(self._backend.decode([int(number) for number in ids], skip_special_tokens=skip_special_tokens))
+
+
+def _pretty(settings: Mapping[str, Any]) -> str:
+    return json.dumps(settings, indent=2, ensure_ascii=False) + "\n"
+
+
+def _refuse_surrogates(texts: Sequence[str]) -> None:
+    """Half a surrogate pair is no character: `tokenizers` would fail on it without saying where."""
+    for number, text in enumerate(texts):
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise InputError(
+                f"text {number}: character {error.start} is half of a surrogate pair",
+                fix="decode the text as UTF-8 before it comes here",
+            ) from None

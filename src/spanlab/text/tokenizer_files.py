@@ -1,0 +1,187 @@
+"""The files a tokenizer comes in, read into a `tokenizers.Tokenizer`.
+
+What enters is a folder or one file: `tokenizer.json`; BERT's `vocab.txt`; GPT-2's `vocab.json` and `merges.txt` (also
+under the names of the first release, `encoder.json` and `vocab.bpe`); SentencePiece's `spiece.model`. What leaves is
+the tokenizer and the names that `tokenizer_config.json` gives to the special tokens. Whether a bare `vocab.txt` is
+cased is told from its words, not assumed: the common default of lower-casing ruins a cased model without a word.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from spanlab.errors import InputError
+from spanlab.text.letter_case import has_capitals
+from spanlab.text.sentencepiece_model import read_sentencepiece
+from spanlab.text.systems import ROLES, SYSTEMS, Role, frame_sequences, system_of
+
+Settings = Mapping[str, Any]
+"""The content of `tokenizer_config.json`."""
+
+
+def read_tokenizer(path: Path) -> tuple[Any, dict[Role, str]]:
+    """The `tokenizers.Tokenizer` at a path, and the special tokens its settings name."""
+    if not path.exists():
+        raise InputError("no such file or folder", path=path)
+    folder = path if path.is_dir() else path.parent
+    file = _main_file(path) if path.is_dir() else path
+    reader = _READERS.get(file.name) or _READERS_BY_ENDING.get(file.suffix)
+    if reader is None:
+        raise InputError("not a tokenizer file", path=path, fix=f"give a folder with one of {', '.join(_READERS)}")
+    settings = read_settings(folder)
+    try:
+        return reader(file, settings), _named_roles(folder, settings)
+    except InputError:
+        raise
+    except Exception as error:  # `tokenizers` raises nothing more precise than this
+        raise InputError(f"cannot be read as a tokenizer: {error}", path=file) from None
+
+
+def _main_file(folder: Path) -> Path:
+    for name in _READERS:
+        if (folder / name).is_file():
+            return folder / name
+    raise InputError("holds no tokenizer", path=folder, fix=f"it needs one of {', '.join(_READERS)}")
+
+
+def read_settings(folder: Path) -> dict[str, Any]:
+    """`tokenizer_config.json`, or nothing if there is none."""
+    return _read_json(folder / "tokenizer_config.json") if (folder / "tokenizer_config.json").is_file() else {}
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError("no such file", path=path) from None
+    except UnicodeDecodeError as error:
+        raise InputError(f"not UTF-8 text (byte {error.start})", path=path) from None
+    except json.JSONDecodeError as error:
+        raise InputError(f"not valid JSON: {error.msg}", path=path, line=error.lineno, column=error.colno) from None
+    if not isinstance(content, dict):
+        raise InputError("expected a JSON object", path=path)
+    return content
+
+
+def _named_roles(folder: Path, settings: Settings) -> dict[Role, str]:
+    """Role to token as the folder's settings have it; a token is written as a string or as an object."""
+    older = folder / "special_tokens_map.json"
+    names = {**(_read_json(older) if older.is_file() else {}), **settings}
+    roles: dict[Role, str] = {}
+    for role in ROLES:
+        token = names.get(f"{role}_token")
+        content = token.get("content") if isinstance(token, dict) else token
+        if isinstance(content, str):
+            roles[role] = content
+    return roles
+
+
+def _read_tokenizer_json(path: Path, settings: Settings) -> Any:  # noqa: ANN401
+    from tokenizers import Tokenizer
+
+    _read_json(path)  # for an error that names the line
+    return Tokenizer.from_file(str(path))
+
+
+def _read_vocab_txt(path: Path, settings: Settings) -> Any:  # noqa: ANN401
+    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
+
+    try:
+        with path.open(encoding="utf-8") as lines:
+            words = [line.rstrip("\n") for line in lines]
+    except UnicodeDecodeError as error:
+        raise InputError(f"not UTF-8 text (byte {error.start})", path=path) from None
+    if "[UNK]" not in words:
+        raise InputError("has no line [UNK]", path=path, fix="a BERT vocabulary holds one token a line")
+    vocabulary = {word: number for number, word in enumerate(words)}
+    lowercase = settings.get("do_lower_case")
+    backend = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    backend.normalizer = normalizers.BertNormalizer(
+        clean_text=True,
+        handle_chinese_chars=settings.get("tokenize_chinese_chars", True),
+        strip_accents=settings.get("strip_accents"),
+        lowercase=not has_capitals(words) if lowercase is None else lowercase,
+    )
+    backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    backend.decoder = decoders.WordPiece(prefix="##")
+    return _with_special_tokens(backend)
+
+
+def _read_vocab_and_merges(path: Path, settings: Settings) -> Any:  # noqa: ANN401
+    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
+
+    merges_file = path.with_name("vocab.bpe" if path.name == "encoder.json" else "merges.txt")
+    if not merges_file.is_file():
+        raise InputError(f"{merges_file.name} is missing beside it", path=path)
+    vocabulary, merges = models.BPE.read_file(str(path), str(merges_file))
+    if any(token.endswith("</w>") for token in vocabulary):  # GPT-1: words end with a mark, all in lower case
+        backend = Tokenizer(models.BPE(vocabulary, merges, unk_token="<unk>", end_of_word_suffix="</w>"))
+        backend.normalizer = normalizers.BertNormalizer(lowercase=True)
+        backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        backend.decoder = decoders.BPEDecoder(suffix="</w>")
+    else:
+        backend = Tokenizer(models.BPE(vocabulary, merges, continuing_subword_prefix="", end_of_word_suffix=""))
+        backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=settings.get("add_prefix_space", False))
+        backend.decoder = decoders.ByteLevel()
+    return _with_special_tokens(backend)
+
+
+def _read_spiece(path: Path, settings: Settings) -> Any:  # noqa: ANN401
+    """ALBERT's and XLNet's tokenizers, as the published code uses the model file.
+
+    A piece of digits and a comma is never chosen, as in the published code, which splits it again. Pieces that the
+    user of SentencePiece defined are pieces like others: making added tokens of them, as transformers 5 does, puts a
+    spurious word beginning after every hyphen and full stop.
+    """
+    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
+
+    model = read_sentencepiece(path)
+    pieces = [(text, score - 100 if _ends_number(text) else score) for text, score in model.pieces]
+    albert = system_of(dict.fromkeys((text for text, _ in pieces), 0)) == "albert"
+    steps = [normalizers.Replace("``", '"'), normalizers.Replace("''", '"')]
+    if not settings.get("keep_accents", False):
+        steps += [normalizers.NFKD(), normalizers.StripAccents()]
+    if settings.get("do_lower_case", albert and not has_capitals([text for text, _ in pieces])):
+        steps.append(normalizers.Lowercase())
+    if model.normalization:
+        steps.append(normalizers.Precompiled(model.normalization))
+    backend = Tokenizer(models.Unigram(pieces, unk_id=model.unknown_id, byte_fallback=False))
+    backend.normalizer = normalizers.Sequence(steps)
+    words = pre_tokenizers.Metaspace(replacement="▁", prepend_scheme="always")
+    backend.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), words])
+    backend.decoder = decoders.Metaspace(replacement="▁", prepend_scheme="always")
+    return _with_special_tokens(backend, model.control)
+
+
+def _ends_number(piece: str) -> bool:
+    return len(piece) > 1 and piece[-1] == "," and piece[-2].isdigit()
+
+
+def _with_special_tokens(backend: Any, control: tuple[str, ...] = ()) -> Any:  # noqa: ANN401
+    """Declare the special tokens that the vocabulary holds, and frame sequences with them."""
+    from tokenizers import AddedToken
+
+    vocabulary = backend.get_vocab()
+    system = system_of(vocabulary)
+    names = dict.fromkeys((*SYSTEMS[system].tokens, *SYSTEMS[system].roles.values(), *control))
+    backend.add_special_tokens([AddedToken(name, special=True, normalized=False) for name in names if name in vocabulary])
+    frame_sequences(backend, system)
+    return backend
+
+
+_Reader = Callable[[Path, Settings], Any]
+
+# In the order in which a folder is searched.
+_READERS: Mapping[str, _Reader] = {
+    "tokenizer.json": _read_tokenizer_json,
+    "vocab.txt": _read_vocab_txt,
+    "vocab.json": _read_vocab_and_merges,
+    "encoder.json": _read_vocab_and_merges,
+    "spiece.model": _read_spiece,
+}
+_READERS_BY_ENDING: Mapping[str, _Reader] = {
+    ".txt": _read_vocab_txt,
+    ".json": _read_tokenizer_json,
+    ".model": _read_spiece,
+}

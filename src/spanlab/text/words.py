@@ -1,0 +1,126 @@
+"""Where words begin, decided by the text alone.
+
+What enters is a string; what leaves is a class per character and the places where words begin. Whitespace ends a
+word; each punctuation mark is a word of its own, as in BERT's pre-tokenizer; each Han character is a word, unless a
+segmenter groups them; everything else (letters of any script, digits, symbols, emoji) joins its neighbours, so a
+Korean word is an eojeol. Combining marks, variation selectors and joiners belong to the character before them.
+
+Classes are looked up in one table over all code points, filled as characters are met: a text costs a few numpy
+passes and no loop over characters.
+"""
+
+import unicodedata
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from spanlab.errors import InputError
+
+Segmenter = Callable[[str], Sequence[str]]
+"""Cuts a run of Han characters into words; the words joined must be the run."""
+
+SPACE, LETTER, ALONE, HAN, MARK = 1, 2, 4, 8, 16
+ODD = 32
+"""Set beside a class where the tables of Python and of `tokenizers` may disagree: no cache cuts text there."""
+
+_classes = np.zeros(0x110000, dtype=np.uint8)  # 0: not met yet
+
+# The second line is Han too, but younger than the tables some tokenizers carry.
+_HAN_RANGES = ((0x4E00, 0x9FA5), (0x3400, 0x4DB5), (0x20000, 0x2A6D6), (0xF900, 0xFA2D), (0x2F800, 0x2FA1D))
+_LATE_HAN_RANGES = ((0x9FA6, 0x9FFF), (0x4DB6, 0x4DBF), (0xFA2E, 0xFAD9), (0x2A6D7, 0x2EE5D), (0x30000, 0x3347F))
+# Punctuation that has been punctuation in every version of Unicode in use: Latin, general, CJK and full-width.
+_OLD_PUNCTUATION = ((0x21, 0xBF), (0x2010, 0x2027), (0x2030, 0x205E), (0x3001, 0x301F), (0xFF01, 0xFF65))
+# Characters that extend the one before them without being marks: joiners, half-width sound marks, skin tones, tags.
+_EXTENDERS = ((0x200C, 0x200D), (0xFF9E, 0xFF9F), (0x1F3FB, 0x1F3FF), (0xE0020, 0xE007F))
+_ODD_CHARACTERS = frozenset("\x0b\x0c\x1c\x1d\x1e\x1f\x85\u180e\u0e33\u0eb3")
+
+
+def code_points(text: str) -> np.ndarray:
+    """(C,) uint32 code points of a string."""
+    try:
+        return np.frombuffer(text.encode("utf-32-le"), dtype=np.uint32)
+    except UnicodeEncodeError as error:
+        raise InputError(
+            f"character {error.start} is half of a surrogate pair", fix="decode the text as UTF-8 before it comes here"
+        ) from None
+
+
+def character_classes(codes: np.ndarray) -> np.ndarray:
+    """(C,) uint8: SPACE, LETTER, ALONE, HAN or MARK for each code point, and ODD beside it where it applies."""
+    classes = _classes[codes]
+    if classes.size and classes.min() == 0:
+        for code in np.unique(codes[classes == 0]).tolist():
+            _classes[code] = _classify(code)
+        classes = _classes[codes]
+    return classes
+
+
+def _within(code: int, spans: tuple[tuple[int, int], ...]) -> bool:
+    return any(first <= code <= last for first, last in spans)
+
+
+def _classify(code: int) -> int:
+    character = chr(code)
+    odd = ODD if character in _ODD_CHARACTERS else 0
+    category = unicodedata.category(character)
+    if character.isspace():
+        return SPACE | odd
+    if _within(code, _HAN_RANGES):
+        return HAN
+    if _within(code, _LATE_HAN_RANGES):
+        return HAN | ODD
+    if category.startswith("M") or _within(code, _EXTENDERS):
+        return MARK
+    if category.startswith("P") or (code < 128 and category.startswith("S")):
+        return ALONE if _within(code, _OLD_PUNCTUATION) else ALONE | ODD
+    return LETTER | odd
+
+
+def word_begins(text: str, classes: np.ndarray, segmenter: Segmenter | None = None) -> np.ndarray:
+    """(C,) bool, True at the first character of each word."""
+    if classes.size == 0:
+        return np.zeros(0, dtype=bool)
+    before = np.empty_like(classes)
+    before[0] = SPACE
+    before[1:] = _classes_of_base(classes)[:-1]
+    begins = (classes & (ALONE | HAN)) != 0
+    begins |= ((classes & LETTER) != 0) & ((before & LETTER) == 0)
+    begins |= ((classes & MARK) != 0) & ((before & SPACE) != 0)
+    if segmenter is not None:
+        _join_segmented(text, classes, begins, segmenter)
+    return begins
+
+
+def _classes_of_base(classes: np.ndarray) -> np.ndarray:
+    """The classes with each mark replaced by the class of what it sits on; a mark on nothing counts as a letter."""
+    marks = (classes & MARK) != 0
+    if not marks.any():
+        return classes
+    bases = np.maximum.accumulate(np.where(marks, -1, np.arange(len(classes))))
+    based = np.where(bases < 0, np.uint8(SPACE), classes[bases])
+    return np.where(marks & ((based & SPACE) != 0), np.uint8(LETTER), based)
+
+
+def _join_segmented(text: str, classes: np.ndarray, begins: np.ndarray, segmenter: Segmenter) -> None:
+    """Unmark the beginnings inside the words that a segmenter finds in each run of Han characters."""
+    han = ((classes & HAN) != 0).view(np.int8)
+    edges = np.flatnonzero(np.diff(han, prepend=0, append=0))
+    for first, last in edges.reshape(-1, 2).tolist():
+        words = [word for word in segmenter(text[first:last]) if word]
+        if "".join(words) != text[first:last]:
+            raise InputError(
+                f"the segmenter's words do not join to the characters {first} to {last} of the text",
+                fix="a segmenter must return every character once, in order",
+            )
+        begins[first:last] = False
+        begins[first + np.cumsum([0] + [len(word) for word in words[:-1]])] = True
+
+
+def word_spans(text: str, segmenter: Segmenter | None = None) -> list[tuple[int, int]]:
+    """The words of a text as character spans, in order; every non-blank character is in exactly one."""
+    classes = character_classes(code_points(text))
+    begins = word_begins(text, classes, segmenter)
+    stops = begins | ((classes & SPACE) != 0)
+    firsts = np.flatnonzero(begins)
+    lasts = np.append(np.flatnonzero(stops), len(text))[np.cumsum(stops)[firsts]]
+    return list(zip(firsts.tolist(), lasts.tolist(), strict=True))
