@@ -1,7 +1,7 @@
 """What a corruption hands to the objectives: one batch of training examples, packed, everything gathered already.
 
 All arrays are numpy, flat over the batch: N tokens of B sequences in a row, special tokens included, no padding.
-K tokens are predicted. Positions point into the flat row, so they can be used on an encoder's packed output as they are.
+K tokens are predicted. Positions point into the flat row and can be used on an encoder's packed output as they are.
 """
 
 from dataclasses import dataclass

@@ -1,0 +1,218 @@
+"""Masking: a batch of blocks in, a batch of examples out, as a pure function of (seed, epoch, sample index).
+
+A law chooses the tokens, `replacement` what is seen in their place, `spans` what surrounds them. The recipe's `masking`
+section is `MaskingConfig`; the table in its docstrings says which published system each setting belongs to.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from spanlab.corpus.randomness import Draws, draw, sample_keys, uniform
+from spanlab.corruption.budget import Rounding, budgets
+from spanlab.corruption.collapse import collapse_spans
+from spanlab.corruption.example import ExampleBatch, Flags, Integers
+from spanlab.corruption.frame import FramedBatch
+from spanlab.corruption.geometric import Anchor, LengthLaw, pick_geometric_spans
+from spanlab.corruption.given import GivenSpans, pick_given_spans
+from spanlab.corruption.ngram import pick_ngrams
+from spanlab.corruption.replacement import RandomTokens, ReplacePer, Shares, replace_tokens
+from spanlab.corruption.spans import MaskedSpans, find_spans
+from spanlab.corruption.units import Units, tokens_of, words_of
+from spanlab.corruption.whole_units import pick_whole_units
+from spanlab.errors import ConfigError, InputError
+
+Law = Literal["subword", "word", "span", "ngram", "given"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaskingConfig:
+    """The `masking` section of a recipe; the defaults are SpanBERT's."""
+
+    law: Law = "span"
+    """subword: BERT; word: whole words; span: SpanBERT; ngram: ALBERT; given: entities or noun phrases."""
+    mixture: dict[str, float] | None = None
+    """Laws and their shares, in place of one law: each sample draws one of them."""
+    ratio: float = 0.15
+    rounding: Rounding = "ceil"
+    """How ratio·n becomes a whole number: ceil (SpanBERT), round (BERT, ALBERT), chance (RoBERTa)."""
+    max_predictions: int | None = None
+    """At most so many tokens a block (BERT: 20 at length 128)."""
+    geometric_p: float = 0.2
+    max_length: int = 10
+    """The longest span, or n-gram, in units."""
+    unit: Literal["word", "token"] = "word"
+    """What spans are counted in."""
+    anchor: Anchor = "word"
+    """Where spans begin: uniform over words (the paper) or over pieces (the released code)."""
+    cut_last_word: bool = False
+    """Cut the last word where the budget ends (the released code) instead of leaving it whole."""
+    favour_short: bool = True
+    """ngram: the chance of n is proportional to 1/n; false reverses it."""
+    given_share: float = 0.5
+    """given: the share of the budget that goes to given spans; random words take the rest."""
+    mask_share: float = 0.8
+    random_share: float = 0.1
+    keep_share: float = 0.1
+    replace_per: ReplacePer = "span"
+    """What shares one decision between mask, random and keep: token (BERT), word, span (SpanBERT)."""
+    random_from: Literal["vocabulary", "corpus"] = "corpus"
+    """Where random tokens come from: uniform over the vocabulary (BERT), or by frequency (SpanBERT's code)."""
+    collapse: bool = False
+    """Show a whole span as one mask token."""
+    static: int = 0
+    """Draw masks for this many epochs and then repeat them (BERT's dupe_factor); 0 draws anew each epoch (RoBERTa)."""
+
+    def __post_init__(self) -> None:
+        Shares(self.mask_share, self.random_share, self.keep_share)
+        _check_between("ratio", self.ratio, 0.0, 0.9)
+        _check_between("geometric_p", self.geometric_p, 0.0, 1.0)
+        _check_between("given_share", self.given_share, 0.0, 1.0, low_included=True)
+        if self.max_length < 1 or self.static < 0:
+            raise ConfigError("masking.max_length must be at least 1 and masking.static at least 0")
+        laws = Law.__args__  # type: ignore[attr-defined]
+        for law, share in (self.mixture or {}).items():
+            if law not in laws or share < 0:
+                raise ConfigError(f"masking.mixture has '{law}: {share}'", fix=f"use shares of {', '.join(laws)}")
+        if self.mixture is not None and sum(self.mixture.values()) <= 0:
+            raise ConfigError("masking.mixture has no share above 0")
+
+
+def _check_between(name: str, value: float, low: float, high: float, *, low_included: bool = False) -> None:
+    if not (low <= value if low_included else low < value) or value > high:
+        raise ConfigError(f"masking.{name} is {value}; it must lie between {low} and {high}")
+
+
+class Masking:
+    """Masks batches of blocks by a config, for one tokenizer."""
+
+    def __init__(
+        self,
+        config: MaskingConfig,
+        *,
+        mask_id: int | None,
+        random_tokens: RandomTokens,
+        given: GivenSpans | None = None,
+    ) -> None:
+        if mask_id is None:
+            raise InputError("the tokenizer has no mask token", fix="train or choose one that has")
+        if given is None and "given" in (config.mixture or {config.law: 1.0}):
+            raise ConfigError("masking.law is 'given', and no spans are given", fix="name a side file or a callable")
+        self.config, self._mask_id, self._random_tokens, self._given = config, mask_id, random_tokens, given
+        self._lengths = LengthLaw(config.geometric_p, config.max_length)
+        self._shares = Shares(config.mask_share, config.random_share, config.keep_share)
+
+    def __call__(self, batch: FramedBatch, *, seed: int, epoch: int = 0) -> ExampleBatch:
+        """The examples of a batch; the same sample gives the same example in whatever batch it comes."""
+        epoch = epoch % self.config.static if self.config.static else epoch
+        keys = sample_keys(seed=seed, purpose="masking", epoch=epoch, index=batch.indices)
+        masked = self.choose(batch, keys)
+        spans = find_spans(batch, masked)
+        seen = self._replace(
+            batch, spans, sample_keys(seed=seed, purpose="replacing", epoch=epoch, index=batch.indices)
+        )
+        sampling = sample_keys(seed=seed, purpose="sampling", epoch=epoch, index=batch.indices)
+        examples = _gather(batch, spans, seen, _keyed_uniforms(batch, spans.positions, sampling))
+        return collapse_spans(examples, self._mask_id) if self.config.collapse else examples
+
+    def choose(self, batch: FramedBatch, keys: Draws) -> Flags:
+        """(N,) the tokens to mask."""
+        config = self.config
+        words = words_of(batch)
+        budget = budgets(
+            batch.text_lengths,
+            batch.lengths,
+            draw(keys, 0),
+            ratio=config.ratio,
+            rounding=config.rounding,
+            max_predictions=config.max_predictions,
+        )
+        if not budget.any():
+            raise InputError("no block of the batch has two tokens of text, so none can be masked")
+        if config.mixture is None:
+            return self._by_law(config.law, batch, words, keys, budget)
+        names = sorted(config.mixture)
+        edges = np.cumsum([config.mixture[name] for name in names])
+        drawn = np.searchsorted(edges, uniform(draw(keys, 1)) * edges[-1], side="right")
+        masked = np.zeros(len(batch.ids), bool)
+        for number, name in enumerate(names):
+            masked |= self._by_law(name, batch, words, keys, np.where(drawn == number, budget, 0))
+        return masked
+
+    def _by_law(self, law: str, batch: FramedBatch, words: Units, keys: Draws, budget: Integers) -> Flags:
+        config = self.config
+        keys = draw(keys, 2)
+        if law == "subword":
+            tokens = tokens_of(batch)
+            return tokens.to_tokens(pick_whole_units(tokens, keys, budget))
+        if law == "word":
+            return words.to_tokens(pick_whole_units(words, keys, budget))
+        if law == "ngram":
+            picked = pick_ngrams(words, keys, budget, config.max_length, favour_short=config.favour_short)
+            return words.to_tokens(picked)
+        if law == "given":
+            assert self._given is not None
+            return pick_given_spans(batch, words, self._given(batch), keys, budget, config.given_share)
+        units = words if config.unit == "word" else tokens_of(batch)
+        return pick_geometric_spans(
+            units, keys, budget, self._lengths, anchor=config.anchor, cut_last_word=config.cut_last_word
+        )
+
+    def _replace(self, batch: FramedBatch, spans: MaskedSpans, keys: Draws) -> Integers:
+        block = batch.block_of[spans.positions]
+        decided_at = spans.first if self.config.replace_per == "span" else spans.positions
+        if self.config.replace_per == "word":
+            decided_at = _word_of(batch, spans.positions)
+        return replace_tokens(
+            batch.ids[spans.positions],
+            decided_at - batch.starts[block],
+            spans.positions - batch.starts[block],
+            keys[block],
+            mask_id=self._mask_id,
+            shares=self._shares,
+            random_tokens=self._random_tokens,
+        )
+
+
+def _word_of(batch: FramedBatch, positions: Integers) -> Integers:
+    """(K,) where the word of each token begins."""
+    starts = np.flatnonzero(batch.word_starts)
+    return starts[np.searchsorted(starts, positions, side="right") - 1]
+
+
+def _keyed_uniforms(
+    batch: FramedBatch, positions: Integers, keys: Draws
+) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    block = batch.block_of[positions]
+    place = (positions - batch.starts[block]).astype(np.uint64)
+    return uniform(draw(keys[block] + place, 0))
+
+
+def _gather(
+    batch: FramedBatch, spans: MaskedSpans, seen: Integers, uniforms: np.ndarray[tuple[int], np.dtype[np.float64]]
+) -> ExampleBatch:
+    input_ids = batch.ids.copy()
+    input_ids[spans.positions] = seen
+    targets = batch.ids[spans.positions]
+    everywhere = bool(spans.bounded.all())
+    bounded = slice(None) if everywhere else spans.bounded
+    first, last, positions = spans.first[bounded], spans.last[bounded], spans.positions[bounded]
+    return ExampleBatch(
+        indices=batch.indices,
+        input_ids=input_ids,
+        original_ids=batch.ids,
+        lengths=batch.lengths,
+        segment_ids=batch.segment_ids,
+        positions=spans.positions,
+        targets=targets,
+        boundary_positions=positions,
+        boundary_targets=targets[bounded],
+        left=first - 1,
+        right=last + 1,
+        first=first,
+        last=last,
+        offsets=positions - first,
+        uniforms=uniforms,
+        pair_labels=batch.pair_labels,
+    )

@@ -1,0 +1,79 @@
+"""What stands in the place of a masked token: [MASK], a random token, or the token itself.
+
+The choice falls once a token, a word or a span, keyed by where that begins, never by the order of evaluation. Random
+tokens are drawn uniformly from the vocabulary or by their frequency in the corpus; special tokens are never drawn.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spanlab.corpus.randomness import Draws, below, mix, uniform
+from spanlab.corruption.example import Integers
+from spanlab.errors import ConfigError, InputError
+
+ReplacePer = Literal["token", "word", "span"]
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+
+@dataclass(frozen=True)
+class Shares:
+    """How often a masked token becomes [MASK], a random token, or stays; they add up to 1."""
+
+    mask: float = 0.8
+    random: float = 0.1
+    keep: float = 0.1
+
+    def __post_init__(self) -> None:
+        if min(self.mask, self.random, self.keep) < 0 or abs(self.mask + self.random + self.keep - 1) > 1e-6:
+            shares = f"{self.mask} + {self.random} + {self.keep}"
+            raise ConfigError(f"mask_share, random_share and keep_share are {shares}", fix="make them add up to 1")
+
+
+class RandomTokens:
+    """Tokens to put in: every id that is not special, uniformly or by its count in a corpus."""
+
+    def __init__(
+        self, vocab_size: int, special_ids: tuple[int, ...], unigram_counts: NDArray[np.int64] | None = None
+    ) -> None:
+        allowed = np.setdiff1d(np.arange(vocab_size), np.asarray(special_ids, np.int64))
+        if unigram_counts is not None:
+            allowed = allowed[unigram_counts[allowed] > 0]
+        if not len(allowed):
+            raise InputError("the vocabulary has no token to draw beside special ones")
+        self._ids = allowed
+        self._cumulative = None if unigram_counts is None else np.cumsum(unigram_counts[allowed])
+
+    def draw(self, values: Draws) -> Integers:
+        """One id a draw."""
+        if self._cumulative is None:
+            return self._ids[below(values, len(self._ids))]
+        place = uniform(values) * self._cumulative[-1]
+        chosen: Integers = self._ids[np.searchsorted(self._cumulative, place, side="right")]
+        return chosen
+
+
+def replace_tokens(
+    original: Integers,
+    decided_at: Integers,
+    position: Integers,
+    keys: Draws,
+    *,
+    mask_id: int,
+    shares: Shares,
+    random_tokens: RandomTokens,
+) -> Integers:
+    """(K,) what the encoder sees at each masked token.
+
+    `decided_at` is where the unit begins that shares one decision, `position` where the token itself stands, both
+    within the block; `keys` (K,) are the keys of the tokens' samples.
+    """
+    choice = uniform(mix(keys + (decided_at.astype(np.uint64) + np.uint64(1)) * _GOLDEN))
+    seen = np.where(choice < shares.mask, mask_id, original)
+    swapped = np.flatnonzero((choice >= shares.mask) & (choice < shares.mask + shares.random))
+    # A second key for the ids, so that they do not follow from the choice.
+    values = mix(mix(keys[swapped]) + (position[swapped].astype(np.uint64) + np.uint64(1)) * _GOLDEN)
+    seen[swapped] = random_tokens.draw(values)
+    return seen

@@ -1,0 +1,76 @@
+"""What masking chooses among: the words (or single tokens, or given spans) of every block of a batch.
+
+A unit is a run of neighbouring tokens of one block. Units lie in a row, block after block, in the order of the text,
+and every law works on this table instead of on tokens.
+
+Shapes: B blocks, U units in a row, N tokens in a row.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from spanlab.corruption.example import Flags, Integers
+from spanlab.corruption.frame import FramedBatch
+
+
+@dataclass(frozen=True)
+class Units:
+    """Runs of tokens, block by block."""
+
+    starts: Integers
+    """(U,) the first token of each unit in the row."""
+    lengths: Integers
+    """(U,) its tokens."""
+    counts: Integers
+    """(B,) units of each block."""
+    tokens: int
+    """N, the length of the row."""
+
+    @cached_property
+    def firsts(self) -> Integers:
+        """(B,) the first unit of each block."""
+        return np.cumsum(self.counts) - self.counts
+
+    @cached_property
+    def blocks(self) -> Integers:
+        """(U,) the block of each unit."""
+        return np.repeat(np.arange(len(self.counts)), self.counts)
+
+    def to_tokens(self, picked: Flags) -> Flags:
+        """(N,) the tokens of the picked units (U,)."""
+        flags = np.zeros(self.tokens, bool)
+        flags[run_members(self.starts[picked], self.lengths[picked])] = True
+        return flags
+
+
+def words_of(batch: FramedBatch) -> Units:
+    """The words of the text; special tokens belong to none."""
+    starts = np.flatnonzero(batch.word_starts)
+    # A word reaches to the next one, less the special tokens between them.
+    lengths = np.diff(starts, append=len(batch.ids))
+    before = np.searchsorted(starts, batch.specials) - 1
+    np.subtract.at(lengths, before[before >= 0], 1)
+    return Units(starts, lengths, _per_block(batch, starts), len(batch.ids))
+
+
+def tokens_of(batch: FramedBatch) -> Units:
+    """Every token of the text by itself."""
+    starts = np.flatnonzero(batch.maskable)
+    return Units(starts, np.ones(len(starts), np.int64), _per_block(batch, starts), len(batch.ids))
+
+
+def run_members(starts: Integers, lengths: Integers) -> Integers:
+    """All members of runs, one run after the other: (2, 7), (3, 1) → 2, 3, 4, 7."""
+    ends = np.cumsum(lengths)
+    steps = np.ones(int(ends[-1]) if len(ends) else 0, np.int64)
+    if len(steps):
+        steps[0] = starts[0]
+        steps[ends[:-1]] = starts[1:] - (starts[:-1] + lengths[:-1] - 1)
+    return np.cumsum(steps)
+
+
+def _per_block(batch: FramedBatch, starts: Integers) -> Integers:
+    bounds = np.searchsorted(starts, np.append(batch.starts, len(batch.ids)))
+    return np.diff(bounds)
