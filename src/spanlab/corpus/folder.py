@@ -24,7 +24,9 @@ def begin_folder(folder: Path, *, overwrite: bool) -> bool:
     work = folder / WORK
     if (folder / MANIFEST).exists():
         if not work.exists():
-            raise InputError("the folder holds a prepared corpus already", path=folder, fix="replace it with --overwrite")
+            raise InputError(
+                "the folder holds a prepared corpus already", path=folder, fix="replace it with --overwrite"
+            )
         shutil.rmtree(work)
         return True
     if folder.exists() and not work.exists() and any(folder.iterdir()):

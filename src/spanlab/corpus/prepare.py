@@ -34,6 +34,7 @@ from spanlab.corpus.manifest import (
 )
 from spanlab.corpus.parts import Settings, token_dtype
 from spanlab.corpus.planning import Plan
+from spanlab.corpus.ragged import Numbers
 from spanlab.corpus.segments import Limits, Segment, Task, segments_of, tasks
 from spanlab.corpus.shards import Shard
 from spanlab.corpus.writer import CorpusWriter, State, read_state
@@ -187,7 +188,9 @@ def _finish(folder: Path, plan: Plan, writer: CorpusWriter, tokenizer: Tokenizer
     if not state.counts.documents:
         writer.clear()
         shutil.rmtree(folder / TOKENIZER)
-        left_out = f" ({state.counts.short} had fewer than {plan.options.min_tokens} tokens)" if state.counts.short else ""
+        left_out = (
+            f" ({state.counts.short} had fewer than {plan.options.min_tokens} tokens)" if state.counts.short else ""
+        )
         raise InputError(f"no document to prepare{left_out}", path=" ".join(plan.names))
     token_type = token_dtype(state.vocab_size).name
     shards = [Shard(folder, record, token_type) for record in state.shards]
@@ -208,7 +211,7 @@ def _finish(folder: Path, plan: Plan, writer: CorpusWriter, tokenizer: Tokenizer
     return manifest
 
 
-def _token_counts(shards: list[Shard], vocab_size: int) -> "np.ndarray":
+def _token_counts(shards: list[Shard], vocab_size: int) -> Numbers:
     counts = np.zeros(vocab_size, np.int64)
     for shard in shards:
         for first in range(0, len(shard.tokens), _COUNT_AT_ONCE):
