@@ -9,7 +9,6 @@ Shards end with the task that fills them: where they are cut depends on the inpu
 
 import json
 import os
-import shutil
 import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -157,11 +156,6 @@ class CorpusWriter:
         """Let go of the files; what is not committed is not kept."""
         for file in self._sections.values():
             file.close()
-
-    def clear(self) -> None:
-        """Remove the working files: the corpus is whole, or nothing came of it."""
-        self.close()
-        shutil.rmtree(self._work)
 
 
 def _open_cut(path: Path, size: int) -> IO[bytes]:
