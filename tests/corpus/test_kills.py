@@ -81,6 +81,25 @@ def test_a_kill_around_any_operation_loses_nothing(
         assert folder_digest(out) == whole
 
 
+def test_a_kill_while_a_corpus_is_replaced_leaves_nothing_of_the_old_one(
+    tokenizer: Tokenizer, texts: Path, tmp_path: Path
+) -> None:
+    prepare(tokenizer, texts, tmp_path / "whole")
+    for operations in range(0, 40, 3):
+        out = tmp_path / f"out{operations}"
+        old = Options(documents="line", lines="paragraphs", segment_bytes=500, shard_tokens=500)
+        run_preparation(plan_preparation([str(texts)], old), tokenizer=tokenizer, out=out)
+        with pytest.MonkeyPatch.context() as patch:
+            fuse = Fuse(operations, Killed, halfway=True)
+            install(fuse, patch)
+            patch.setattr(Path, "unlink", fuse.guard(Path.unlink))
+            with pytest.raises(Killed):
+                run_preparation(plan_preparation([str(texts)], OPTIONS), tokenizer=tokenizer, out=out, overwrite=True)
+        assert not (out / MANIFEST).exists()
+        prepare(tokenizer, texts, out)
+        assert folder_digest(out) == folder_digest(tmp_path / "whole")
+
+
 def test_a_run_killed_again_and_again_gets_there(tokenizer: Tokenizer, texts: Path, tmp_path: Path) -> None:
     prepare(tokenizer, texts, tmp_path / "whole")
     out = tmp_path / "out"
