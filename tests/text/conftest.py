@@ -1,9 +1,9 @@
 import pytest
-from tests.text.hostile_text import HONEST
 from hypothesis import settings
 
 from spanlab.text import Tokenizer
 from spanlab.text.training import TokenizerConfig, train_tokenizer
+from tests.text.hostile_text import HONEST
 
 settings.register_profile("text", deadline=None, max_examples=150)
 settings.load_profile("text")

@@ -2,7 +2,6 @@ import json
 
 import numpy as np
 import pytest
-from tests.text.hostile_text import HONEST, hostile_text
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,6 +9,7 @@ from spanlab.text import Tokenizer
 from spanlab.text.pieces import cut_rule
 from spanlab.text.tokens import TokenTable
 from spanlab.text.words import ALONE, HAN, character_classes
+from tests.text.hostile_text import HONEST, hostile_text
 
 
 def assert_same(one: TokenTable, other: TokenTable) -> None:

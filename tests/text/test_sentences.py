@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +17,7 @@ def sentences(text: str, language: str | None = None) -> list[str]:
 
 def assert_covers(text: str, spans: list[tuple[int, int]]) -> None:
     assert all(start < end for start, end in spans)
-    assert all(one[1] <= other[0] for one, other in zip(spans, spans[1:], strict=False))
+    assert all(one[1] <= other[0] for one, other in pairwise(spans))
     inside = {place for start, end in spans for place in range(start, end)}
     assert all(place in inside or character.isspace() for place, character in enumerate(text))
     assert not any(text[start].isspace() or text[end - 1].isspace() for start, end in spans)

@@ -89,7 +89,7 @@ def test_stripped_accents_stay_with_their_letter(trained: dict[str, Tokenizer]) 
     for name in ("wordpiece uncased", "unigram albert"):
         tokens = trained[name].encode(text)
         word_ends = np.append(tokens.ends[:-1][tokens.word_starts[1:]], tokens.ends[-1])
-        assert [5, 11, 12] == word_ends.tolist(), name
+        assert word_ends.tolist() == [5, 11, 12], name
 
 
 def test_special_tokens_written_in_the_text_are_tokens(trained: dict[str, Tokenizer]) -> None:

@@ -109,7 +109,7 @@ def test_impossible_wishes_are_refused(options: dict[str, object], message: str)
 
 @pytest.mark.parametrize("kind", ["wordpiece", "unigram", "word"])
 def test_text_without_capitals_must_be_declared(kind: str) -> None:
-    with pytest.raises(InputError, match="no capital letter.*--lowercase"):
+    with pytest.raises(InputError, match=r"no capital letter.*--lowercase"):
         train_tokenizer([HONEST[:900].lower()] * 5, TokenizerConfig(kind=kind, vocab_size=200))
 
 

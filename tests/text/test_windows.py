@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -26,7 +28,7 @@ def test_windows_cover_every_token_and_none_is_idle(cut: tuple[int, list[Window]
     covered = {token for window in windows for token in range(window.start, window.end)}
     assert covered == set(range(count))
     assert windows[-1].end == count
-    assert all(one.end < other.end for one, other in zip(windows, windows[1:], strict=False))
+    assert all(one.end < other.end for one, other in pairwise(windows))
 
 
 @given(cut=windowed())

@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -21,7 +23,7 @@ def test_words_joined_give_back_the_characters(text: str) -> None:
 def test_spans_are_in_order_without_overlap_or_space(text: str) -> None:
     spans = word_spans(text)
     assert all(start < end for start, end in spans)
-    assert all(one[1] <= other[0] for one, other in zip(spans, spans[1:], strict=False))
+    assert all(one[1] <= other[0] for one, other in pairwise(spans))
     assert not any(character.isspace() for word in words(text) for character in word)
 
 

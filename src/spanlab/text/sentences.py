@@ -7,11 +7,9 @@ measurements.
 """
 
 import re
-from typing import Literal
 
 from spanlab.errors import ConfigError
 
-Language = Literal["en", "zh", "ko"]
 _LANGUAGES = ("en", "zh", "ko")
 
 _CLOSING = "\"'”’»)\\]}」』）】》〉*_"
@@ -29,23 +27,28 @@ _WORD_EDGE = re.compile(r"[\s\"'’“‘«(\[{—–/-]")
 _ALWAYS = "\n。！？｡"
 _CONTINUING = frozenset(",;:)%&")
 
-_TITLES = frozenset(
-    "mr mrs ms dr prof st mt gen col maj capt cpt lt sgt cmdr adm gov sen rep rev hon pres supt messrs mme mlle mons fr"
-    " fig figs eq eqs sec no nos vol pp ch vs v e.g i.e cf al viz approx ca resp".split()
-)
-"""Never the end of a sentence: a name, a number or an example follows."""
-_MAYBE = frozenset(
-    "etc inc ltd co corp bros jr sr a.m p.m u.s u.k u.n ph.d b.c a.d d.c est dept univ"
-    " jan feb mar apr jun jul aug sep sept oct nov dec".split()
-)
-"""The end of a sentence only before a word that often begins one."""
-_BEGINNERS = frozenset(
-    "The A An In On At It He She We They I You This That These Those There Then But And So If When While As After"
-    " Before For From To By With His Her Their Our My Its What Who Why How Where However Although Not No Yes Some All".split()
-)
+
+def _set(words: str) -> frozenset[str]:
+    return frozenset(words.split())
 
 
-def sentence_spans(text: str, language: Language | None = None) -> list[tuple[int, int]]:
+# Never the end of a sentence: a name, a number or an example follows.
+_TITLES = _set("""
+    mr mrs ms dr prof st mt gen col maj capt cpt lt sgt cmdr adm gov sen rep rev hon pres supt messrs mme mlle mons fr
+    fig figs eq eqs sec no nos vol pp ch vs v e.g i.e cf al viz approx ca resp
+""")
+# The end of a sentence only before a word that often begins one.
+_MAYBE = _set("""
+    etc inc ltd co corp bros jr sr a.m p.m u.s u.k u.n ph.d b.c a.d d.c est dept univ
+    jan feb mar apr jun jul aug sep sept oct nov dec
+""")
+_BEGINNERS = _set("""
+    The A An In On At It He She We They I You This That These Those There Then But And So If When While As After Before
+    For From To By With His Her Their Our My Its What Who Why How Where However Although Not No Yes Some All
+""")
+
+
+def sentence_spans(text: str, language: str | None = None) -> list[tuple[int, int]]:
     """The sentences of a text: character spans in order, without overlap, every non-blank character inside one.
 
     `language` is "en", "zh" or "ko"; None tells it from the script. An empty line always ends a sentence; a single

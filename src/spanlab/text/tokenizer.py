@@ -25,8 +25,10 @@ Kind = Literal["wordpiece", "bpe", "unigram", "word"]
 _KINDS: Mapping[str, Kind] = {"WordPiece": "wordpiece", "BPE": "bpe", "Unigram": "unigram", "WordLevel": "word"}
 
 # Everything any system keeps a tokenizer in: what is saved must not lie beside a stale one.
-_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.txt")
-_FILES += ("vocab.json", "merges.txt", "encoder.json", "vocab.bpe", "spiece.model")
+_FILES = (
+    *("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"),
+    *("vocab.txt", "vocab.json", "merges.txt", "encoder.json", "vocab.bpe", "spiece.model"),
+)
 
 
 class Tokenizer:

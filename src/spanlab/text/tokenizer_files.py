@@ -139,7 +139,7 @@ def _read_spiece(path: Path, settings: Settings) -> Any:  # noqa: ANN401
     model = read_sentencepiece(path)
     pieces = [(text, score - 100 if _ends_number(text) else score) for text, score in model.pieces]
     albert = system_of(dict.fromkeys((text for text, _ in pieces), 0)) == "albert"
-    steps = [normalizers.Replace("``", '"'), normalizers.Replace("''", '"')]
+    steps: list[Any] = [normalizers.Replace("``", '"'), normalizers.Replace("''", '"')]
     if not settings.get("keep_accents", False):
         # SentencePiece puts the letters of a Hangul syllable together again; its map as `tokenizers` reads it does not.
         steps += [normalizers.NFKD(), normalizers.StripAccents(), normalizers.NFC()]

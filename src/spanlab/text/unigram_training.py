@@ -24,10 +24,10 @@ _PARTS = re.compile(r"\w{1,32}|\W{1,32}")
 
 def train_unigram(
     texts: Iterable[str],
-    normalizer: Any,
+    normalizer: Any,  # noqa: ANN401 (of tokenizers)
     *,
     vocab_size: int,
-    min_frequency: int,  # noqa: ANN401
+    min_frequency: int,
 ) -> list[tuple[str, float]]:
     """Pieces and scores, at most `vocab_size` of them, without any special token."""
     try:
