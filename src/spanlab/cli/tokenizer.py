@@ -29,7 +29,9 @@ def train(
     lowercase: Annotated[bool, typer.Option("--lowercase", help="Turn capitals into small letters.")] = False,
     strip_accents: Annotated[
         bool | None,
-        typer.Option("--strip-accents/--keep-accents", help="By default accents go if capitals go.", show_default=False),
+        typer.Option(
+            "--strip-accents/--keep-accents", help="By default accents go if capitals go.", show_default=False
+        ),
     ] = None,
     split_chinese: Annotated[
         bool, typer.Option("--split-chinese/--join-chinese", help="Each Chinese character is a word (wordpiece, word).")
@@ -60,9 +62,10 @@ def train(
         split_chinese=split_chinese,
         min_frequency=min_frequency,
     )
-    paths = open_plain_files(files).paths
-    with _Progress(sum(path.stat().st_size for path in paths)) as progress:
-        tokenizer = train_tokenizer(open_plain_files(paths, progress.advance), config)
+    with _Progress() as progress:
+        texts = open_plain_files(files, progress.advance)
+        progress.size = texts.size
+        tokenizer = train_tokenizer(texts, config)
     tokenizer.save(out)
     outcome = {
         "folder": str(out),
@@ -81,14 +84,15 @@ def train(
 class _Progress:
     """A line on stderr: how much of the files is read, then that the vocabulary is being learnt."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
 
         columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeElapsedColumn())
-        self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
-        self._size, self._read = size, 0
-        self._task = self._bar.add_task("reading", total=size)
+        console = Console(stderr=True)
+        self._bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+        self._task = self._bar.add_task("reading")
+        self.size, self._read = 0, 0
 
     def __enter__(self) -> "_Progress":
         self._bar.start()
@@ -100,6 +104,6 @@ class _Progress:
     def advance(self, size: int) -> None:
         """Some bytes were read; all of them may be read a second time."""
         self._read += size
-        done = self._read % self._size or self._size
-        words = "learning the vocabulary" if done == self._size else "reading"
-        self._bar.update(self._task, completed=done, description=words)
+        done = self._read % self.size or self.size
+        words = "learning the vocabulary" if done == self.size else "reading"
+        self._bar.update(self._task, completed=done, total=self.size, description=words)
