@@ -78,7 +78,10 @@ def _print_figures(folder: Path, statistics: "CorpusStatistics") -> None:
             ("tokens", f"{counts.tokens:,} in {statistics.shards:,} shards"),
             ("words", f"{counts.words:,} ({statistics.tokens_per_word:.3f} tokens a word)"),
             ("sentences", f"{counts.sentences:,}"),
-            ("documents", f"{counts.documents:,} ({counts.duplicates:,} duplicates and {counts.short:,} short left out)"),
+            (
+                "documents",
+                f"{counts.documents:,} ({counts.duplicates:,} duplicates and {counts.short:,} short left out)",
+            ),
             ("bytes per token", f"{statistics.bytes_per_token:.3f}"),
             ("vocabulary used", f"{statistics.ids_used:,} of {statistics.vocab_size:,}"),
             ("unknown tokens", f"{statistics.unknown:,} ({100 * statistics.unknown_rate:.4f} %)"),

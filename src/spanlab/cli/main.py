@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from spanlab.cli import convert, doctor, inspect
+from spanlab.cli import convert, doctor, inspect, tokenizer
 from spanlab.errors import SpanlabError
 from spanlab.version import __version__
 
@@ -27,6 +27,7 @@ app = typer.Typer(
 app.command("convert")(convert.convert)
 app.command("doctor")(doctor.doctor)
 app.add_typer(inspect.app, name="inspect")
+app.add_typer(tokenizer.app, name="tokenizer")
 
 
 def _print_version(wanted: bool) -> None:

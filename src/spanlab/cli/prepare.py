@@ -12,6 +12,7 @@ from spanlab.cli.output import note, print_json, print_table
 if TYPE_CHECKING:
     from spanlab.corpus.manifest import Manifest
     from spanlab.corpus.planning import Plan
+    from spanlab.text import Tokenizer
 
 _DOCUMENTS = {
     "file": "each file is a document",
@@ -39,7 +40,8 @@ def prepare(
     engine: Annotated[Literal["local", "ray"], typer.Option(help="Where the workers run.")] = "local",
     text_field: Annotated[str, typer.Option(help="Key or column of the text.")] = "text",
     documents: Annotated[
-        Literal["file", "blank-line", "line"] | None, typer.Option(help="What a document of a .txt file is.", show_default="detected")
+        Literal["file", "blank-line", "line"] | None,
+        typer.Option(help="What a document of a .txt file is.", show_default="detected"),
     ] = None,
     lines: Annotated[
         Literal["wrapped", "sentences", "paragraphs"] | None,
@@ -95,14 +97,29 @@ def _tell_layout(plan: "Plan") -> None:
         note(f"lines: {layout.lines} (detected: {_LINES[layout.lines]}; --lines says otherwise)")
 
 
-def _run(plan: "Plan", tokenizer: "Tokenizer", out: Path, workers: int, engine: Literal["local", "ray"], overwrite: bool) -> "Manifest":
+def _run(
+    plan: "Plan", tokenizer: "Tokenizer", out: Path, workers: int, engine: Literal["local", "ray"], overwrite: bool
+) -> "Manifest":
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
     from spanlab.corpus import prepare as preparation
 
     console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
     with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
         shown = bar.add_task("preparing", total=plan.text_bytes)
 

@@ -1,1 +1,56 @@
-"""Raw files to shards, shards to blocks, and the order of samples. No masking here."""
+"""Raw files to shards, shards to blocks, and the order of samples. No masking here.
+
+The names below are the room's face. They are imported when first used.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from spanlab.corpus.blocks import BlockBatch, Blocks, ColumnBlocks, DocumentBlocks, FullSentenceBlocks
+    from spanlab.corpus.corpus import PreparedCorpus
+    from spanlab.corpus.manifest import Options
+    from spanlab.corpus.order import SampleOrder
+    from spanlab.corpus.pairs import PairBlocks, PairLaw
+    from spanlab.corpus.planning import plan_preparation
+    from spanlab.corpus.prepare import run_preparation
+
+__all__ = [
+    "BlockBatch",
+    "Blocks",
+    "ColumnBlocks",
+    "DocumentBlocks",
+    "FullSentenceBlocks",
+    "Options",
+    "PairBlocks",
+    "PairLaw",
+    "PreparedCorpus",
+    "SampleOrder",
+    "plan_preparation",
+    "run_preparation",
+]
+
+_HOMES = {
+    "BlockBatch": "spanlab.corpus.blocks",
+    "Blocks": "spanlab.corpus.blocks",
+    "ColumnBlocks": "spanlab.corpus.blocks",
+    "DocumentBlocks": "spanlab.corpus.blocks",
+    "FullSentenceBlocks": "spanlab.corpus.blocks",
+    "Options": "spanlab.corpus.manifest",
+    "PairBlocks": "spanlab.corpus.pairs",
+    "PairLaw": "spanlab.corpus.pairs",
+    "PreparedCorpus": "spanlab.corpus.corpus",
+    "SampleOrder": "spanlab.corpus.order",
+    "plan_preparation": "spanlab.corpus.planning",
+    "run_preparation": "spanlab.corpus.prepare",
+}
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 (any public name)
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'spanlab.corpus' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

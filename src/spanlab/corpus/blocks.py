@@ -22,11 +22,10 @@ from numpy.typing import ArrayLike, NDArray
 from spanlab.corpus.corpus import PreparedCorpus, Ranges
 from spanlab.corpus.index import kept_index
 from spanlab.corpus.packing import document_block_starts, full_sentence_block_starts
-from spanlab.corpus.ragged import flat_ranges, offsets
+from spanlab.corpus.ragged import Numbers, flat_ranges, offsets
 from spanlab.corpus.shards import Shard
 from spanlab.errors import InputError
 
-Numbers = NDArray[np.int64]
 _LONGEST = 1 << 20
 
 
@@ -106,7 +105,13 @@ class ColumnBlocks:
     """
 
     def __init__(
-        self, corpus: PreparedCorpus, *, length: int, columns: int = 1, special_tokens: int = 0, separator_id: int | None = None
+        self,
+        corpus: PreparedCorpus,
+        *,
+        length: int,
+        columns: int = 1,
+        special_tokens: int = 0,
+        separator_id: int | None = None,
     ) -> None:
         self._corpus, self._separator = corpus, separator_id
         self._room, self._columns = room_for_text(length, special_tokens), columns
@@ -162,7 +167,7 @@ def room_for_text(length: int, special_tokens: int) -> int:
 def checked(indices: ArrayLike, count: int) -> Numbers:
     """Block indices as an array, all of them within the blocks."""
     numbers = np.asarray(indices, np.int64).reshape(-1)
-    if numbers.size and not (0 <= numbers.min() and numbers.max() < count):
+    if numbers.size and not (numbers.min() >= 0 and numbers.max() < count):
         raise IndexError(f"block indices must be within 0 and {count - 1}")
     return numbers
 

@@ -15,12 +15,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spanlab.corpus.manifest import TOKEN_COUNTS, TOKENIZER, Counts, Manifest, read_manifest
-from spanlab.corpus.ragged import flat_ranges, offsets
+from spanlab.corpus.ragged import Numbers, flat_ranges, offsets
 from spanlab.corpus.shards import Shard
 from spanlab.errors import InputError
 from spanlab.text import Tokenizer
 
-Numbers = NDArray[np.int64]
 Unit = Literal["sentences", "documents"]
 
 
@@ -80,9 +79,9 @@ class PreparedCorpus:
         prepared = self.manifest.tokenizer
         if tokenizer.fingerprint != prepared.fingerprint:
             raise InputError(
-                f"this {tokenizer.kind} tokenizer of {tokenizer.vocab_size} tokens ({tokenizer.fingerprint[:12]}) is not "
-                f"the one the corpus was prepared with ({prepared.kind}, {prepared.vocab_size} tokens, "
-                f"{prepared.fingerprint[:12]})",
+                f"this tokenizer ({tokenizer.kind}, {tokenizer.vocab_size} tokens, {tokenizer.fingerprint[:12]}…) "
+                f"is not the one the corpus was prepared with ({prepared.kind}, {prepared.vocab_size} tokens, "
+                f"{prepared.fingerprint[:12]}…)",
                 path=path,
                 fix=f"use {self.folder / TOKENIZER}, or prepare the text again with the other tokenizer",
             )
@@ -92,13 +91,15 @@ class PreparedCorpus:
         """(V,) how often each id occurs: the corpus unigrams."""
         counts = np.fromfile(self.folder / TOKEN_COUNTS, "<u8").astype(np.int64)
         if len(counts) != self.manifest.tokenizer.vocab_size or counts.sum() != self.counts.tokens:
-            raise InputError("does not fit the manifest", path=self.folder / TOKEN_COUNTS, fix="prepare the corpus again")
+            raise InputError(
+                "does not fit the manifest", path=self.folder / TOKEN_COUNTS, fix="prepare the corpus again"
+            )
         return counts
 
     def read(self, starts: ArrayLike, stops: ArrayLike) -> Ranges:
         """The tokens from each of `starts` (R,) up to each of `stops` (R,), with their boundaries."""
         first, last = np.asarray(starts, np.int64), np.asarray(stops, np.int64)
-        if first.size and not (0 <= first.min() and last.max() <= self.counts.tokens and (first <= last).all()):
+        if first.size and not (first.min() >= 0 and last.max() <= self.counts.tokens and (first <= last).all()):
             raise IndexError(f"ranges must lie within the {self.counts.tokens} tokens of the corpus")
         lengths = last - first
         places = flat_ranges(first, lengths)

@@ -22,7 +22,9 @@ Engine = Literal["local", "ray"]
 Handle = TypeVar("Handle")
 
 
-def run_tasks(tasks: Iterable[Task], settings: Settings, *, engine: Engine, workers: int) -> Iterator[tuple[Task, Part]]:
+def run_tasks(
+    tasks: Iterable[Task], settings: Settings, *, engine: Engine, workers: int
+) -> Iterator[tuple[Task, Part]]:
     """Each task with its part, in the order of the tasks."""
     if engine == "ray":
         return _run_on_ray(tasks, settings, workers)

@@ -116,7 +116,7 @@ class Options:
 class Manifest:
     """All that is known about a prepared corpus without reading its shards."""
 
-    format: Literal["spanlab corpus"] = FORMAT
+    format: Literal["spanlab corpus"] = "spanlab corpus"
     format_version: int = FORMAT_VERSION
     tokenizer: TokenizerRecord
     token_type: Literal["uint16", "uint32"]
@@ -151,12 +151,17 @@ def read_manifest(folder: Path) -> Manifest:
 
 def _read_json(folder: Path, path: Path) -> dict[str, Any]:
     if not folder.is_dir():
-        raise InputError("no such folder", path=folder, fix="prepare a corpus: spanlab prepare FILES --tokenizer DIR --out DIR")
+        raise InputError(
+            "no such folder", path=folder, fix="prepare a corpus: spanlab prepare FILES --tokenizer DIR --out DIR"
+        )
     try:
         mapping = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         if (folder / WORK).exists():
-            cause, fix = "its preparation was interrupted", "run the same `spanlab prepare` again, it goes on from there"
+            cause, fix = (
+                "its preparation was interrupted",
+                "run the same `spanlab prepare` again, it goes on from there",
+            )
         else:
             cause, fix = f"not a prepared corpus (no {MANIFEST})", "make one with spanlab prepare"
         raise InputError(cause, path=folder, fix=fix) from None

@@ -6,11 +6,9 @@ The next block of any sentence is found for all sentences at once; which sentenc
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spanlab.corpus.ragged import Numbers
 from spanlab.corpus.shards import Shard
-
-Numbers = NDArray[np.int64]
 
 
 def document_block_starts(shard: Shard, room: int) -> Numbers:
@@ -60,7 +58,7 @@ def _splits(shard: Shard, start: int, end: int, room: int) -> list[int]:
 
 def _walk(successors: Numbers) -> Numbers:
     """The numbers met from 0 on by going from each to its successor, until past the end."""
-    following = memoryview(successors)
+    following = successors.data
     met, number = [], 0
     while number < len(following):
         met.append(number)

@@ -21,15 +21,16 @@ from numpy.typing import ArrayLike, NDArray
 from spanlab.corpus.blocks import BlockBatch, checked, room_for_text
 from spanlab.corpus.corpus import PreparedCorpus
 from spanlab.corpus.index import kept_index
-from spanlab.corpus.ragged import offsets
+from spanlab.corpus.ragged import Numbers, offsets
 from spanlab.corpus.randomness import Draws, below, draw, sample_keys, uniform
 from spanlab.errors import InputError
 
-Numbers = NDArray[np.int64]
 _TRIES = 10
 """Draws of another document before the same one is accepted, as in the published script."""
 
-_PAIR = np.dtype([("first", "<i8"), ("second", "<i8"), ("first_length", "<u4"), ("second_length", "<u4"), ("label", "i1")])
+_PAIR = np.dtype(
+    [("first", "<i8"), ("second", "<i8"), ("first_length", "<u4"), ("second_length", "<u4"), ("label", "i1")]
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,9 +148,7 @@ def _draw_chunks(
         alone = count == 1
         random = (alone | coin) if law.task == "next_sentence" else (alone & law.random_for_single)
         steps.append(
-            _Chunks(
-                document=names[active], key=key, target=target, first=first, second=second, end=end, random=random
-            )
+            _Chunks(document=names[active], key=key, target=target, first=first, second=second, end=end, random=random)
         )
         position[active] = np.where(random, second, end)
         active = active[position[active] < document_ends[active]]
@@ -181,7 +180,10 @@ def _pairs(corpus: PreparedCorpus, chunks: _Chunks, sentences: Numbers, room: in
         )
         label = np.where(swapped, 1, label)
     keep_first, keep_second = _truncated(first_length, second_length, room)
-    fronts = _front_cuts(chunks.key, first_length - keep_first, 0), _front_cuts(chunks.key, second_length - keep_second, 1)
+    fronts = (
+        _front_cuts(chunks.key, first_length - keep_first, 0),
+        _front_cuts(chunks.key, second_length - keep_second, 1),
+    )
     pairs = np.empty(len(label), _PAIR)
     pairs["first"], pairs["second"] = first + fronts[0], second + fronts[1]
     pairs["first_length"], pairs["second_length"], pairs["label"] = keep_first, keep_second, label
@@ -198,9 +200,7 @@ def _random_segments(
         if not same.any():
             break
         others[same] = below(draw(keys[same], _OTHER_DOCUMENT + attempt), corpus.counts.documents)
-    begin, end = (
-        corpus.count_before("sentences", corpus.start_of("documents", others + step)) for step in (0, 1)
-    )
+    begin, end = (corpus.count_before("sentences", corpus.start_of("documents", others + step)) for step in (0, 1))
     sentence = begin + below(draw(keys, _OTHER_SENTENCE), end - begin)
     start = corpus.start_of("sentences", sentence)
     # At least one sentence, however little is missing; the document's end comes first.

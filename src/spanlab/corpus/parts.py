@@ -8,17 +8,15 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spanlab.corpus.encoding import BulkEncoder
+from spanlab.corpus.encoding import encode_documents
 from spanlab.corpus.layout import Layout
 from spanlab.corpus.records import ErrorHandling, documents_of
 from spanlab.corpus.segments import Task
 from spanlab.corpus.sentences import Sentences, sentences_of
-from spanlab.corpus.separability import separates_at_spaces
 from spanlab.errors import InputError
 from spanlab.text import Tokenizer
 
@@ -44,7 +42,7 @@ class Settings:
 class Part:
     """The documents of one task: D documents of S sentences and N tokens."""
 
-    ids: NDArray[np.uint16] | NDArray[np.uint32]
+    ids: NDArray[np.unsignedinteger]
     """(N,) in the type of the shards."""
     word_starts: NDArray[np.bool_]
     """(N,)"""
@@ -85,14 +83,14 @@ class Part:
         )
 
 
-def token_dtype(vocab_size: int) -> np.dtype[np.uint16] | np.dtype[np.uint32]:
+def token_dtype(vocab_size: int) -> np.dtype[np.unsignedinteger]:
     """The smallest type of the shards that holds every id."""
     return np.dtype("<u2") if vocab_size <= 1 << 16 else np.dtype("<u4")
 
 
 def tokenise(task: Task, settings: Settings) -> Part:
     """The part of a task."""
-    tokenizer, encoder = _load_encoder(settings.tokenizer, settings.fingerprint)
+    tokenizer = _load_tokenizer(settings.tokenizer, settings.fingerprint)
     documents: list[Sentences] = []
     replaced = 0
     for segment in task:
@@ -104,8 +102,7 @@ def tokenise(task: Task, settings: Settings) -> Part:
         documents.extend(document for document in found if document.starts)
     return _part(
         documents,
-        encoder,
-        dtype=token_dtype(tokenizer.vocab_size),
+        tokenizer,
         min_tokens=settings.min_tokens,
         cut=sum(segment.cut for segment in task),
         replaced=replaced,
@@ -113,31 +110,22 @@ def tokenise(task: Task, settings: Settings) -> Part:
 
 
 @lru_cache(maxsize=1)
-def _load_encoder(folder: str, fingerprint: str) -> tuple[Tokenizer, BulkEncoder]:
+def _load_tokenizer(folder: str, fingerprint: str) -> Tokenizer:
+    """A worker keeps its tokenizer, and with it the words it has met."""
     tokenizer = Tokenizer.load(folder)
     if tokenizer.fingerprint != fingerprint:
         raise InputError("the tokenizer changed while the corpus was being prepared", path=folder)
-    description = Path(folder) / "tokenizer.json"
-    separable = description.exists() and separates_at_spaces(description)
-    return tokenizer, BulkEncoder(tokenizer, separable=separable)
+    return tokenizer
 
 
-def _part(
-    documents: list[Sentences],
-    encoder: BulkEncoder,
-    *,
-    dtype: np.dtype[np.uint16] | np.dtype[np.uint32],
-    min_tokens: int,
-    cut: int,
-    replaced: int,
-) -> Part:
-    encoded = encoder.encode(documents)
+def _part(documents: list[Sentences], tokenizer: Tokenizer, *, min_tokens: int, cut: int, replaced: int) -> Part:
+    encoded = encode_documents(tokenizer, documents)
     sentence_owners = np.repeat(np.arange(len(documents)), [len(document.starts) for document in documents])
     lengths = np.bincount(sentence_owners, encoded.sentence_lengths, len(documents)).astype(np.int64)
     there = encoded.sentence_lengths > 0
     texts = [document.text.encode() for document in documents]
     part = Part(
-        ids=encoded.ids.astype(dtype),
+        ids=encoded.ids.astype(token_dtype(tokenizer.vocab_size)),
         word_starts=encoded.word_starts,
         sentence_lengths=encoded.sentence_lengths[there],
         document_sentences=np.bincount(sentence_owners[there], minlength=len(documents)),

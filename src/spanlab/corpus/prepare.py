@@ -8,7 +8,6 @@ does not grow with the corpus, but for the 16 bytes a document by which duplicat
 import errno
 import hashlib
 import json
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -18,9 +17,10 @@ import numpy as np
 
 from spanlab.configuration import to_mapping
 from spanlab.corpus.engines import Engine, run_tasks
-from spanlab.corpus.folder import begin_folder, lock_folder
+from spanlab.corpus.folder import check_folder, remove_corpus, remove_work, working_folder
 from spanlab.corpus.manifest import (
     INPUTS,
+    MANIFEST,
     TOKEN_COUNTS,
     TOKENIZER,
     WORK,
@@ -34,6 +34,7 @@ from spanlab.corpus.manifest import (
 )
 from spanlab.corpus.parts import Settings, token_dtype
 from spanlab.corpus.planning import Plan
+from spanlab.corpus.ragged import Numbers
 from spanlab.corpus.segments import Limits, Segment, Task, segments_of, tasks
 from spanlab.corpus.shards import Shard
 from spanlab.corpus.writer import CorpusWriter, State, read_state
@@ -66,10 +67,12 @@ def run_preparation(
     """Prepare the corpus of a plan in the folder `out`, or go on with it where an interrupted run left off."""
     folder = Path(out)
     with _readable_disk_errors(folder):
-        if begin_folder(folder, overwrite=overwrite):
-            return read_manifest(folder)
-        with lock_folder(folder):
-            state = _begin_state(folder, plan, tokenizer)
+        check_folder(folder, overwrite=overwrite)
+        with working_folder(folder):
+            if (folder / MANIFEST).exists() and not overwrite:
+                remove_work(folder)  # all that an earlier run, killed at its very end, had left to do
+                return read_manifest(folder)
+            state = _begin_state(folder, plan, tokenizer, overwrite=overwrite)
             writer = CorpusWriter(folder, state, commit_seconds=commit_seconds)
             try:
                 _write_parts(writer, plan, folder, workers, engine, on_progress)
@@ -91,11 +94,12 @@ def _readable_disk_errors(folder: Path) -> Iterator[None]:
         raise
 
 
-def _begin_state(folder: Path, plan: Plan, tokenizer: Tokenizer) -> State:
+def _begin_state(folder: Path, plan: Plan, tokenizer: Tokenizer, *, overwrite: bool) -> State:
     """The state to go on from: an earlier run's, if it was the same preparation, or a fresh one."""
     fresh = State(options=plan.options, tokenizer=tokenizer.fingerprint, vocab_size=tokenizer.vocab_size)
-    state = read_state(folder)
+    state = None if overwrite else read_state(folder)
     if state is None:
+        remove_corpus(folder)
         tokenizer.save(folder / TOKENIZER)
         return fresh
     if state.tokenizer != fresh.tokenizer:
@@ -185,9 +189,11 @@ def _finish(folder: Path, plan: Plan, writer: CorpusWriter, tokenizer: Tokenizer
     writer.finish_shard()
     state = writer.state
     if not state.counts.documents:
-        writer.clear()
-        shutil.rmtree(folder / TOKENIZER)
-        left_out = f" ({state.counts.short} had fewer than {plan.options.min_tokens} tokens)" if state.counts.short else ""
+        remove_corpus(folder)
+        remove_work(folder)
+        left_out = (
+            f" ({state.counts.short} had fewer than {plan.options.min_tokens} tokens)" if state.counts.short else ""
+        )
         raise InputError(f"no document to prepare{left_out}", path=" ".join(plan.names))
     token_type = token_dtype(state.vocab_size).name
     shards = [Shard(folder, record, token_type) for record in state.shards]
@@ -204,11 +210,11 @@ def _finish(folder: Path, plan: Plan, writer: CorpusWriter, tokenizer: Tokenizer
         files=(record_of(folder / TOKEN_COUNTS), record_of(folder / INPUTS)),
     )
     write_manifest(folder, manifest)
-    writer.clear()
+    remove_work(folder)
     return manifest
 
 
-def _token_counts(shards: list[Shard], vocab_size: int) -> "np.ndarray":
+def _token_counts(shards: list[Shard], vocab_size: int) -> Numbers:
     counts = np.zeros(vocab_size, np.int64)
     for shard in shards:
         for first in range(0, len(shard.tokens), _COUNT_AT_ONCE):

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from spanlab.corpus.layout import Layout
 from spanlab.corpus.sources import Source
 from spanlab.corpus.streams import ByteReader, LookAhead, file_line, open_reader
-from spanlab.corpus.tables import csv_chunks, parquet_chunks, dataset_chunks
+from spanlab.corpus.tables import csv_chunks, dataset_chunks, parquet_chunks
 from spanlab.errors import InputError
 
 _BOM = b"\xef\xbb\xbf"
@@ -155,4 +155,4 @@ def _forced_cut(reader: ByteReader, start: int, stop: int) -> int:
         if (place := seen.rfind(mark)) >= 0:
             return first + place + 1
     continued = re.search(rb"[\xc0-\xff][\x80-\xbf]*$", seen)  # the last character may go on after `stop`
-    return first + continued.start() if continued and continued.start() else stop
+    return first + continued.start() if continued else stop

@@ -34,7 +34,9 @@ class Shard:
         try:
             size = path.stat().st_size
         except FileNotFoundError:
-            raise InputError("a shard is missing", path=path, fix="copy the whole folder, or prepare it again") from None
+            raise InputError(
+                "a shard is missing", path=path, fix="copy the whole folder, or prepare it again"
+            ) from None
         expected = section_starts(record.tokens, record.sentences, record.documents, np.dtype(token_type).itemsize)[-1]
         if size != record.bytes or size != expected:
             raise InputError(
@@ -47,7 +49,7 @@ class Shard:
         self._starts = section_starts(record.tokens, record.sentences, record.documents, self._token_type.itemsize)
 
     @property
-    def tokens(self) -> NDArray[np.uint16] | NDArray[np.uint32]:
+    def tokens(self) -> NDArray[np.unsignedinteger]:
         """(N,) token ids."""
         return self._section(0, self._record.tokens * self._token_type.itemsize).view(self._token_type)
 

@@ -9,12 +9,13 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, cast, get_args
+from typing import Literal
 
 from spanlab.errors import InputError
 
 Format = Literal["txt", "jsonl", "csv", "parquet", "datasets"]
 Compression = Literal["gz", "xz", "zst"]
+COMPRESSIONS: tuple[Compression, ...] = ("gz", "xz", "zst")
 FILE_FORMATS: tuple[Format, ...] = ("txt", "jsonl", "csv", "parquet")
 
 STDIN = "-"
@@ -68,14 +69,14 @@ def _folder(folder: Path, file_format: Format | None) -> Iterator[Source]:
                 yield _file(Path(place) / name, file_format)
     if not found:
         raise InputError(
-            f"the folder holds no {', '.join('.' + name for name in FILE_FORMATS)} file (nor a .gz, .xz or .zst of one)",
+            f"no {', '.join('.' + name for name in FILE_FORMATS)} file in this folder (nor a .gz, .xz or .zst of one)",
             path=folder,
             fix="name the files' format with --format",
         )
 
 
 def _pattern(pattern: str, file_format: Format | None) -> Iterator[Source]:
-    paths = [Path(name) for name in sorted(glob.glob(pattern, recursive=True))]
+    paths = [Path(name) for name in sorted(glob.glob(pattern, recursive=True))]  # noqa: PTH207 (it may be absolute)
     if not paths:
         raise InputError("no file matches this pattern", path=pattern)
     for path in paths:
@@ -87,19 +88,20 @@ def _pattern(pattern: str, file_format: Format | None) -> Iterator[Source]:
 
 def _format_of(name: str) -> tuple[Format | None, Compression | None]:
     stem, _, ending = name.lower().rpartition(".")
-    compression = cast("Compression", ending) if ending in get_args(Compression) else None
+    compression = next((known for known in COMPRESSIONS if known == ending), None)
     if compression:
         ending = stem.rpartition(".")[2]
-    return (cast("Format", ending) if ending in FILE_FORMATS else None), compression
+    return next((known for known in FILE_FORMATS if known == ending), None), compression
 
 
 def _file(path: Path, file_format: Format | None) -> Source:
     known, compression = _format_of(path.name)
     chosen = file_format or known
     if chosen is None:
-        raise InputError(f"'{path.suffix}' is no format that is read here", path=path, fix="say --format txt, or another")
+        raise InputError(
+            f"'{path.suffix}' is no format that is read here", path=path, fix="say --format txt, or another"
+        )
     status = path.stat()
     return Source(
         name=str(path), format=chosen, compression=compression, size=status.st_size, modified=status.st_mtime_ns
     )
-

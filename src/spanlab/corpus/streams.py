@@ -69,7 +69,7 @@ class FileBytes:
     def end(self, position: int) -> int:  # noqa: D102
         return min(position, os.fstat(self._file.fileno()).st_size)
 
-    def forget(self, position: int) -> None:  # noqa: D102
+    def forget(self, position: int) -> None:
         """A file forgets nothing."""
 
     def close(self) -> None:  # noqa: D102

@@ -18,7 +18,7 @@ from spanlab.errors import InputError, MissingExtraError, did_you_mean
 def csv_chunks(
     source: Source, field: str, chunk_bytes: int, record_bytes: int, stdin: LookAhead | None
 ) -> Iterator[tuple[int, int, int, bytes]]:
-    """(start, stop, line, bytes) of the chunks of a .csv; `line` is that of the chunk's first record less the header."""
+    """(start, stop, line, bytes) of the chunks of a .csv; `line` is as if the header stood just before the chunk."""
     records = _csv_records(source, record_bytes, stdin)
     header = next(records, b"")
     if not header.strip():
@@ -59,7 +59,7 @@ def _csv_records(source: Source, record_bytes: int, stdin: LookAhead | None) -> 
     except damaged_errors() as error:
         raise damaged(source, error) from None
     if record:
-        raise InputError('a quoted field is never closed', path=source.name, line=first, fix='add the missing "')
+        raise InputError("a quoted field is never closed", path=source.name, line=first, fix='add the missing "')
 
 
 class _Raw(io.RawIOBase):
@@ -99,7 +99,9 @@ def parquet_chunks(source: Source, field: str, chunk_characters: int) -> Iterato
         file = pyarrow.parquet.ParquetFile(_seekable(source))
         _check_column(source, field, file.schema_arrow.names)
         batches = file.iter_batches(batch_size=256, columns=[field])
-        yield from _chunks(source, field, (value for batch in batches for value in batch[0].to_pylist()), chunk_characters)
+        yield from _chunks(
+            source, field, (value for batch in batches for value in batch[0].to_pylist()), chunk_characters
+        )
     except (pyarrow.ArrowInvalid, pyarrow.ArrowException, OSError) as error:
         raise InputError(f"not a readable .parquet file ({error})".replace("\n", " "), path=source.name) from None
 
@@ -119,7 +121,7 @@ def _seekable(source: Source) -> Any:  # noqa: ANN401 (a path or a file)
 
 
 def dataset_chunks(source: Source, field: str, chunk_characters: int) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """(first row, documents) of the chunks of `datasets:NAME[:CONFIG][:SPLIT]`, streamed; the split is train if unsaid."""
+    """(first row, documents) of the chunks of `datasets:NAME[:CONFIG][:SPLIT]`, streamed; the split is train, unsaid."""
     try:
         import datasets
     except ImportError:

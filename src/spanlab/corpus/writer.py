@@ -9,9 +9,8 @@ Shards end with the task that fills them: where they are cut depends on the inpu
 
 import json
 import os
-import shutil
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO
 
@@ -21,6 +20,7 @@ from spanlab.configuration import Source, from_mapping, to_mapping
 from spanlab.corpus.duplicates import SeenDocuments
 from spanlab.corpus.manifest import WORK, Counts, Options, ShardRecord, write_atomically
 from spanlab.corpus.parts import DIGEST, Part, token_dtype
+from spanlab.corpus.ragged import Numbers, offsets
 from spanlab.corpus.shards import section_starts, write_shard
 from spanlab.errors import ConfigError, InputError
 
@@ -42,7 +42,7 @@ class State:
     """Tasks whose parts are written."""
     chain: str = ""
     """Fingerprint of those tasks' segments: the same input must come again for a run to go on."""
-    counts: Counts = Counts()
+    counts: Counts = field(default_factory=Counts)
     shards: tuple[ShardRecord, ...] = ()
     tokens: int = 0
     """Tokens in the open shard; the next two likewise."""
@@ -61,7 +61,9 @@ def read_state(folder: Path) -> State | None:
         return None
     except (UnicodeDecodeError, json.JSONDecodeError, ConfigError):
         pass
-    raise InputError("the state of the interrupted preparation cannot be read", path=path, fix="start anew with --overwrite")
+    raise InputError(
+        "the state of the interrupted preparation cannot be read", path=path, fix="start anew with --overwrite"
+    )
 
 
 class CorpusWriter:
@@ -155,11 +157,6 @@ class CorpusWriter:
         for file in self._sections.values():
             file.close()
 
-    def clear(self) -> None:
-        """Remove the working files: the corpus is whole, or nothing came of it."""
-        self.close()
-        shutil.rmtree(self._work)
-
 
 def _open_cut(path: Path, size: int) -> IO[bytes]:
     """A section file for appending, cut back to its valid size."""
@@ -172,9 +169,9 @@ def _open_cut(path: Path, size: int) -> IO[bytes]:
     return file
 
 
-def _starts(first: int, lengths: "np.ndarray") -> bytes:
+def _starts(first: int, lengths: Numbers) -> bytes:
     """Where things of these lengths start, one after the other from `first` on, as the shard writes them."""
-    return (first + np.cumsum(lengths) - lengths).astype("<u4").tobytes()
+    return (first + offsets(lengths)).astype(np.dtype("<u4")).tobytes()
 
 
 def _counts(part: Part, kept: Part) -> Counts:

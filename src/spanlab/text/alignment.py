@@ -96,4 +96,5 @@ def _with_stripped_marks(starts: np.ndarray, ends: np.ndarray, classes: np.ndarr
     no_mark = np.append((classes & MARK) == 0, True)
     next_base = np.minimum.accumulate(np.where(no_mark, positions, len(classes))[::-1])[::-1]
     next_starts = np.append(starts[1:], len(classes))
-    return np.maximum(ends, np.minimum(next_base[ends], next_starts))
+    moved: np.ndarray = np.maximum(ends, np.minimum(next_base[ends], next_starts))
+    return moved

@@ -17,9 +17,12 @@ _LATIN_SHARE = 0.25  # a vocabulary with fewer Latin words (Chinese, Korean) pro
 def has_capitals(words: Collection[str]) -> bool:
     """Whether a vocabulary spells capital letters: more than one in a thousand of its words does.
 
-    Names in brackets are special tokens in every system and do not count.
+    Names in brackets are special tokens in every system and do not count; nor do single letters, which every
+    byte-level vocabulary has, nor the letters that stand for bytes in it.
     """
-    capitalised = sum(word != word.lower() and not word.startswith(("[", "<")) for word in words)
+    byte_level = any(word.startswith("Ġ") for word in words)
+    spelled = (word.lstrip("Ġ▁#") for word in words if len(word) > 1 and not word.startswith(("[", "<")))
+    capitalised = sum(word != word.lower() and len(word) > 1 and (word.isascii() or not byte_level) for word in spelled)
     return capitalised * 1000 > len(words)
 
 

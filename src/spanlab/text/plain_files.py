@@ -20,6 +20,11 @@ class PlainFiles:
     paths: tuple[Path, ...]
     on_read: Callable[[int], None] | None = None
 
+    @property
+    def size(self) -> int:
+        """Bytes in all."""
+        return sum(path.stat().st_size for path in self.paths)
+
     def __iter__(self) -> Iterator[str]:
         for path in self.paths:
             yield from _whole_words(self._blocks(path))
@@ -50,7 +55,9 @@ def open_plain_files(paths: Iterable[str | Path], on_read: Callable[[int], None]
             raise InputError("no such file", path=path)
         if path.is_dir():
             raise InputError("is a folder", path=path, fix="name the files in it")
-        if path.is_file() and path.stat().st_size == 0:
+        if not path.is_file():
+            raise InputError("is no ordinary file", path=path, fix="save its text to a file: it may be read twice")
+        if path.stat().st_size == 0:
             raise InputError("is empty", path=path)
     return PlainFiles(paths=files, on_read=on_read)
 

@@ -54,7 +54,8 @@ def parse_sentencepiece(message: bytes) -> SentencePieceModel:
             kind = piece.get(3, 1)
             control += [text] * (kind == 3)
             unknown_id = len(pieces) if kind == 2 else unknown_id
-            pieces.append((text, struct.unpack("<f", piece[2])[0] if 2 in piece else 0.0))
+            score = struct.unpack("<f", piece[2])[0] if 2 in piece else 0.0
+            pieces.append((text, round(score, 9)))  # all that a float of 32 bits holds, and short enough to write
         elif field == 2:  # how it was trained
             kind_of_model = dict(_fields(value)).get(3, UNIGRAM)
         elif field == 3:  # the normalizer

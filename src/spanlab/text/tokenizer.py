@@ -25,8 +25,10 @@ Kind = Literal["wordpiece", "bpe", "unigram", "word"]
 _KINDS: Mapping[str, Kind] = {"WordPiece": "wordpiece", "BPE": "bpe", "Unigram": "unigram", "WordLevel": "word"}
 
 # Everything any system keeps a tokenizer in: what is saved must not lie beside a stale one.
-_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.txt")
-_FILES += ("vocab.json", "merges.txt", "encoder.json", "vocab.bpe", "spiece.model")
+_FILES = (
+    *("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"),
+    *("vocab.txt", "vocab.json", "merges.txt", "encoder.json", "vocab.bpe", "spiece.model"),
+)
 
 
 class Tokenizer:
@@ -51,7 +53,9 @@ class Tokenizer:
         backend.no_truncation()
         self._backend, self._segmenter = backend, segmenter
         self._description: dict[str, Any] = json.loads(backend.to_str())
-        backend.post_processor = None  # it frames sequences, and would cut the space tokens of byte-level BPE to nothing
+        backend.post_processor = (
+            None  # it frames sequences, and would cut the space tokens of byte-level BPE to nothing
+        )
         vocabulary: dict[str, int] = backend.get_vocab(with_added_tokens=True)
         self.kind = _KINDS[type(backend.model).__name__]
         self.system = system_of(vocabulary)
@@ -110,8 +114,14 @@ class Tokenizer:
 
     @cached_property
     def fingerprint(self) -> str:
-        """sha256 (hex) of everything that decides ids: normalizer, splitter, vocabulary, added tokens."""
+        """sha256 (hex) of everything that decides ids: normalizer, splitter, vocabulary, added tokens.
+
+        Scores of pieces are rounded: `tokenizers` may read a number from a file one unit off in its last place.
+        """
         deciding = {key: self._description[key] for key in ("added_tokens", "normalizer", "pre_tokenizer", "model")}
+        if self.kind == "unigram":
+            pieces = [(piece, round(score, 6)) for piece, score in deciding["model"]["vocab"]]
+            deciding["model"] = {**deciding["model"], "vocab": pieces}
         return hashlib.sha256(json.dumps(deciding, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
 
     @cached_property
@@ -132,13 +142,13 @@ class Tokenizer:
 
     def encode_table(self, texts: Sequence[str]) -> TokenTable:
         """The tokens of several texts, laid end to end."""
+        _refuse_surrogates(texts)
         unsafe = self._rule.unsafe if self._rule is not None else None
-        if self._memory is None or (unsafe is not None and any(map(unsafe.search, texts))):
+        if self._memory is None or not texts or (unsafe is not None and any(map(unsafe.search, texts))):
             return self._encode_plainly(texts)
         return self._memory.encode(texts)
 
     def _encode_plainly(self, texts: Sequence[str]) -> TokenTable:
-        _refuse_surrogates(texts)
         encodings = self._backend.encode_batch(texts, add_special_tokens=False)
         return align(texts, encodings, self._segmenter)
 

@@ -139,9 +139,10 @@ def _read_spiece(path: Path, settings: Settings) -> Any:  # noqa: ANN401
     model = read_sentencepiece(path)
     pieces = [(text, score - 100 if _ends_number(text) else score) for text, score in model.pieces]
     albert = system_of(dict.fromkeys((text for text, _ in pieces), 0)) == "albert"
-    steps = [normalizers.Replace("``", '"'), normalizers.Replace("''", '"')]
+    steps: list[Any] = [normalizers.Replace("``", '"'), normalizers.Replace("''", '"')]
     if not settings.get("keep_accents", False):
-        steps += [normalizers.NFKD(), normalizers.StripAccents()]
+        # SentencePiece puts the letters of a Hangul syllable together again; its map as `tokenizers` reads it does not.
+        steps += [normalizers.NFKD(), normalizers.StripAccents(), normalizers.NFC()]
     if settings.get("do_lower_case", albert and not has_capitals([text for text, _ in pieces])):
         steps.append(normalizers.Lowercase())
     if model.normalization:
@@ -165,7 +166,9 @@ def _with_special_tokens(backend: Any, control: tuple[str, ...] = ()) -> Any:  #
     vocabulary = backend.get_vocab()
     system = system_of(vocabulary)
     names = dict.fromkeys((*SYSTEMS[system].tokens, *SYSTEMS[system].roles.values(), *control))
-    backend.add_special_tokens([AddedToken(name, special=True, normalized=False) for name in names if name in vocabulary])
+    backend.add_special_tokens(
+        [AddedToken(name, special=True, normalized=False) for name in names if name in vocabulary]
+    )
     frame_sequences(backend, system)
     return backend
 

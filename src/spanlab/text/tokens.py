@@ -1,6 +1,7 @@
 """Tokens as arrays: ids, where each token lies in the user's own string, and where words begin."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -36,8 +37,7 @@ class TokenTable:
         """One `Tokens` per text, as views into the table."""
         bounds = np.concatenate(([0], np.cumsum(self.counts))).tolist()
         return [
-            Tokens(self.ids[a:b], self.starts[a:b], self.ends[a:b], self.word_starts[a:b])
-            for a, b in zip(bounds[:-1], bounds[1:], strict=True)
+            Tokens(self.ids[a:b], self.starts[a:b], self.ends[a:b], self.word_starts[a:b]) for a, b in pairwise(bounds)
         ]
 
 

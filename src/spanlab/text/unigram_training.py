@@ -23,7 +23,11 @@ _PARTS = re.compile(r"\w{1,32}|\W{1,32}")
 
 
 def train_unigram(
-    texts: Iterable[str], normalizer: Any, *, vocab_size: int, min_frequency: int  # noqa: ANN401
+    texts: Iterable[str],
+    normalizer: Any,  # noqa: ANN401 (of tokenizers)
+    *,
+    vocab_size: int,
+    min_frequency: int,
 ) -> list[tuple[str, float]]:
     """Pieces and scores, at most `vocab_size` of them, without any special token."""
     try:

@@ -47,7 +47,7 @@ def code_points(text: str) -> np.ndarray:
 
 def character_classes(codes: np.ndarray) -> np.ndarray:
     """(C,) uint8: SPACE, LETTER, ALONE, HAN or MARK for each code point, and ODD beside it where it applies."""
-    classes = _classes[codes]
+    classes: np.ndarray = _classes[codes]
     if classes.size and classes.min() == 0:
         for code in np.unique(codes[classes == 0]).tolist():
             _classes[code] = _classify(code)
@@ -83,7 +83,7 @@ def word_begins(text: str, classes: np.ndarray, segmenter: Segmenter | None = No
     before = np.empty_like(classes)
     before[0] = SPACE
     before[1:] = _classes_of_base(classes)[:-1]
-    begins = (classes & (ALONE | HAN)) != 0
+    begins: np.ndarray = (classes & (ALONE | HAN)) != 0
     begins |= ((classes & LETTER) != 0) & ((before & LETTER) == 0)
     begins |= ((classes & MARK) != 0) & ((before & SPACE) != 0)
     if segmenter is not None:

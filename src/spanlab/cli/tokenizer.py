@@ -1,0 +1,109 @@
+"""`spanlab tokenizer`: train a vocabulary from text files."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from spanlab.cli.output import print_json, print_table
+from spanlab.errors import InputError
+
+app = typer.Typer(no_args_is_help=True, help="Train tokenizers.")
+
+
+@app.callback()
+def _group() -> None:
+    """Train tokenizers."""
+
+
+@app.command("train")
+def train(
+    files: Annotated[list[Path], typer.Argument(help="Plain text files (UTF-8).", show_default=False)],
+    kind: Annotated[Literal["wordpiece", "bpe", "unigram", "word"], typer.Option("--type", help="What to train.")],
+    vocab_size: Annotated[int, typer.Option(help="Ids in all, special tokens included.")],
+    out: Annotated[Path, typer.Option("--out", help="The folder to write.")],
+    system: Annotated[
+        Literal["bert", "roberta", "albert", "xlnet", "gpt", "elmo"] | None,
+        typer.Option(help="Whose special tokens; by default that of the type: bert, roberta, albert, elmo."),
+    ] = None,
+    lowercase: Annotated[bool, typer.Option("--lowercase", help="Turn capitals into small letters.")] = False,
+    strip_accents: Annotated[
+        bool | None,
+        typer.Option(
+            "--strip-accents/--keep-accents", help="By default accents go if capitals go.", show_default=False
+        ),
+    ] = None,
+    split_chinese: Annotated[
+        bool, typer.Option("--split-chinese/--join-chinese", help="Each Chinese character is a word (wordpiece, word).")
+    ] = True,
+    min_frequency: Annotated[
+        int | None, typer.Option(help="How often a pair or word must occur; 2, for unigram 1.", show_default=False)
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Write into a folder that is not empty.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
+) -> None:
+    """Train a tokenizer on text files of any size; the same files give the same tokenizer.
+
+    The folder has the Hugging Face layout and loads in transformers with the same ids.
+
+    Example: spanlab tokenizer train novels/*.txt --type wordpiece --vocab-size 30000 --out tokenizer
+    """
+    from spanlab.text.plain_files import open_plain_files
+    from spanlab.text.training import TokenizerConfig, train_tokenizer
+
+    if out.exists() and (not out.is_dir() or any(out.iterdir())) and not overwrite:
+        raise InputError("is there already and is not empty", path=out, fix="choose another --out, or --overwrite")
+    config = TokenizerConfig(
+        kind=kind,
+        vocab_size=vocab_size,
+        system=system,
+        lowercase=lowercase,
+        strip_accents=strip_accents,
+        split_chinese=split_chinese,
+        min_frequency=min_frequency,
+    )
+    with _Progress() as progress:
+        texts = open_plain_files(files, progress.advance)
+        progress.size = texts.size
+        tokenizer = train_tokenizer(texts, config)
+    tokenizer.save(out)
+    outcome = {
+        "folder": str(out),
+        "type": tokenizer.kind,
+        "system": tokenizer.system,
+        "vocab_size": tokenizer.vocab_size,
+        "lower_cases": tokenizer.lower_cases,
+        "fingerprint": tokenizer.fingerprint,
+    }
+    if as_json:
+        print_json(outcome)
+    else:
+        print_table((name, str(value)) for name, value in outcome.items())
+
+
+class _Progress:
+    """A line on stderr: how much of the files is read, then that the vocabulary is being learnt."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
+
+        columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeElapsedColumn())
+        console = Console(stderr=True)
+        self._bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+        self._task = self._bar.add_task("reading")
+        self.size, self._read = 0, 0
+
+    def __enter__(self) -> "_Progress":
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def advance(self, size: int) -> None:
+        """Some bytes were read; all of them may be read a second time."""
+        self._read += size
+        done = self._read % self.size or self.size
+        words = "learning the vocabulary" if done == self.size else "reading"
+        self._bar.update(self._task, completed=done, total=self.size, description=words)
