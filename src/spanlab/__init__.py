@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, Any
 from spanlab.version import __version__
 
 if TYPE_CHECKING:
+    from spanlab.corruption import SpanMasking
     from spanlab.encoder import Encoder, EncoderConfig, SpanBoundaryHead
 
-__all__ = ["Encoder", "EncoderConfig", "SpanBoundaryHead", "__version__"]
+__all__ = ["Encoder", "EncoderConfig", "SpanBoundaryHead", "SpanMasking", "__version__"]
 
 _HOMES = {
     "Encoder": "spanlab.encoder",
     "EncoderConfig": "spanlab.encoder",
     "SpanBoundaryHead": "spanlab.encoder",
+    "SpanMasking": "spanlab.corruption",
 }
 
 

@@ -16,7 +16,9 @@ SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 def letters_tokenizer() -> Tokenizer:
     """WordPiece over single letters: a word of n letters has n tokens, so tests can write any lengths they need."""
     letters = [chr(code) for code in range(ord("a"), ord("z") + 1)]
-    vocabulary = {token: number for number, token in enumerate([*SPECIAL, *".,!?", *letters, *("##" + x for x in letters)])}
+    vocabulary = {
+        token: number for number, token in enumerate([*SPECIAL, *".,!?", *letters, *("##" + x for x in letters)])
+    }
     backend = Backend(models.WordPiece(vocabulary, unk_token="[UNK]"))
     backend.normalizer = normalizers.BertNormalizer(lowercase=True)
     backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()

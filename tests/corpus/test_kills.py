@@ -168,7 +168,9 @@ def processes_of(session: int) -> list[int]:
 def test_sigkill_at_several_moments(tokenizer_folder: Path, tmp_path: Path) -> None:
     script, text, out = tmp_path / "run.py", tmp_path / "text.txt", tmp_path / "out"
     script.write_text(SCRIPT)
-    lines = (f"{chr(97 + k % 26)}{chr(97 + k // 26 % 26)}{chr(97 + k // 676 % 26)} word {k % 100}\n" for k in range(30_000))
+    lines = (
+        f"{chr(97 + k % 26)}{chr(97 + k // 26 % 26)}{chr(97 + k // 676 % 26)} word {k % 100}\n" for k in range(30_000)
+    )
     text.write_text("".join(lines))
     assert start(script, text, tokenizer_folder, tmp_path / "whole").wait() == 0
     shards = sorted((tmp_path / "whole").glob("shard-*.bin"))

@@ -124,7 +124,9 @@ def read_pairs(blocks: PairBlocks) -> list[tuple[list[int], list[int], int]]:
 
 
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: f"{law.task}-{law.short_share}")
-@given(documents=DOCUMENTS, shard_tokens=st.sampled_from([40, 1 << 27]), room=st.integers(2, 40), seed=st.integers(0, 99))
+@given(
+    documents=DOCUMENTS, shard_tokens=st.sampled_from([40, 1 << 27]), room=st.integers(2, 40), seed=st.integers(0, 99)
+)
 def test_pairs_are_those_of_the_plain_loop(
     law: PairLaw, documents: Documents, shard_tokens: int, room: int, seed: int
 ) -> None:
@@ -141,7 +143,9 @@ def test_pairs_are_those_of_the_plain_loop(
 def test_long_cuts_use_a_coin_for_every_token(tmp_path: Path) -> None:
     corpus = make_corpus(tmp_path, [[[5] * 60, [4] * 70], [[3] * 90], [[2] * 150, [1]]])
     law = PairLaw(task="next_sentence")
-    assert read_pairs(PairBlocks(corpus, length=43, law=law, seed=1)) == plain_pairs(documents_of(corpus), 40, law, 1, 0)
+    assert read_pairs(PairBlocks(corpus, length=43, law=law, seed=1)) == plain_pairs(
+        documents_of(corpus), 40, law, 1, 0
+    )
 
 
 @pytest.fixture(scope="module")

@@ -112,7 +112,9 @@ def test_standard_input_is_read(tokenizer: Tokenizer, tmp_path: Path) -> None:
 
 def test_short_documents_are_left_out_and_counted(tokenizer: Tokenizer, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("a b c\na b\na\n\u200b\na b c d\n")
-    manifest = prepare(tokenizer, tmp_path / "out", tmp_path / "a.txt", documents="line", lines="paragraphs", min_tokens=3)
+    manifest = prepare(
+        tokenizer, tmp_path / "out", tmp_path / "a.txt", documents="line", lines="paragraphs", min_tokens=3
+    )
     assert (manifest.counts.documents, manifest.counts.short) == (2, 3)
 
 
@@ -208,7 +210,9 @@ def test_going_on_with_other_input_or_another_tokenizer_is_refused(
     tokenizer: Tokenizer, texts: Path, tmp_path: Path
 ) -> None:
     with pytest.raises(Stop):
-        prepare(tokenizer, tmp_path / "out", texts, documents="file", on_progress=stop_after(3), commit_seconds=0, **SMALL)
+        prepare(
+            tokenizer, tmp_path / "out", texts, documents="file", on_progress=stop_after(3), commit_seconds=0, **SMALL
+        )
     from tokenizers import Tokenizer as Backend
     from tokenizers import models
 
@@ -249,7 +253,9 @@ def test_standard_input_must_come_again_as_it_was(tokenizer: Tokenizer, tmp_path
 def test_a_corpus_is_replaced_only_when_asked(tokenizer: Tokenizer, texts: Path, tmp_path: Path) -> None:
     prepare(tokenizer, tmp_path / "out", texts, documents="file", **SMALL)
     (tmp_path / "out" / "mine.md").write_text("notes")
-    with pytest.raises(InputError, match="out: the folder holds a prepared corpus already; replace it with --overwrite"):
+    with pytest.raises(
+        InputError, match="out: the folder holds a prepared corpus already; replace it with --overwrite"
+    ):
         prepare(tokenizer, tmp_path / "out", texts, documents="line")
     before = len(read_manifest(tmp_path / "out").shards)
     assert before > 1

@@ -155,7 +155,12 @@ def test_bytes_that_are_no_text_are_found_or_replaced(tmp_path: Path, size: int)
         place = content.index(b"\xff")
         assert f"{name}:3: byte {place} (0xff) is not UTF-8 text" in str(caught.value)
         assert "--errors replace" in str(caught.value)
-        assert [text for text in read(tmp_path / name, size, errors="replace") if text] == ["grüße", "漢字", "ab�c�", "�"]
+        assert [text for text in read(tmp_path / name, size, errors="replace") if text] == [
+            "grüße",
+            "漢字",
+            "ab�c�",
+            "�",
+        ]
 
 
 def test_replaced_sequences_are_counted(tmp_path: Path) -> None:

@@ -20,20 +20,14 @@ def random_batch(lengths: list[int], seed: int = 0, pieces: float = 0.3, first_i
         starts[:1] = True
         sequences.append([CLS, *text.tolist(), SEP])
         flags.append([True, *starts.tolist(), True])
-    return with_indices(frame_sequences(sequences, flags, FRAME), np.arange(first_index, first_index + len(lengths)))
-
-
-def with_indices(batch: FramedBatch, indices: np.ndarray) -> FramedBatch:
-    from dataclasses import replace
-
-    return replace(batch, indices=indices.astype(np.int64))
+    return frame_sequences(sequences, flags, FRAME, indices=np.arange(first_index, first_index + len(lengths)))
 
 
 def rows_of(batch: FramedBatch, rows: list[int]) -> FramedBatch:
     """Some blocks of a batch, in another order, as a batch of their own."""
     sequences = [batch.ids[batch.starts[r] : batch.starts[r] + batch.lengths[r]].tolist() for r in rows]
     flags = [batch.word_starts[batch.starts[r] : batch.starts[r] + batch.lengths[r]].tolist() for r in rows]
-    return with_indices(frame_sequences(sequences, flags, FRAME), batch.indices[rows])
+    return frame_sequences(sequences, flags, FRAME, indices=batch.indices[rows])
 
 
 def words_in(batch: FramedBatch, row: int) -> list[int]:

@@ -5,6 +5,7 @@ from spanlab.corruption.frame import Frame, FramedBatch, frame_blocks, frame_seq
 from spanlab.corruption.given import GivenSpans, SpanFile, SpanTable
 from spanlab.corruption.masking import Masking, MaskingConfig
 from spanlab.corruption.replacement import RandomTokens
+from spanlab.corruption.span_masking import SpanMasking
 
 __all__ = [
     "ExampleBatch",
@@ -15,6 +16,7 @@ __all__ = [
     "MaskingConfig",
     "RandomTokens",
     "SpanFile",
+    "SpanMasking",
     "SpanTable",
     "frame_blocks",
     "frame_sequences",

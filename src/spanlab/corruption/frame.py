@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from spanlab.corpus.blocks import BlockBatch
 from spanlab.corruption.example import Flags, Integers
@@ -93,24 +94,28 @@ def frame_blocks(blocks: BlockBatch, frame: Frame) -> FramedBatch:
 
 
 def frame_sequences(
-    sequences: Sequence[Sequence[int]], word_starts: Sequence[Sequence[bool]], frame: Frame
+    sequences: Sequence[ArrayLike],
+    word_starts: Sequence[ArrayLike],
+    frame: Frame,
+    indices: ArrayLike | None = None,
 ) -> FramedBatch:
     """Sequences that have their special tokens already, such as a tokenizer's output."""
-    lengths = np.array([len(sequence) for sequence in sequences], np.int64)
-    ids = np.concatenate([np.asarray(sequence, np.int64) for sequence in sequences])
+    rows = [np.asarray(sequence, np.int64) for sequence in sequences]
+    lengths = np.array([len(row) for row in rows], np.int64)
+    ids = np.concatenate(rows)
     maskable = ~np.isin(ids, frame.special_ids)
     flags = np.concatenate([np.asarray(flags, bool) for flags in word_starts])
     return FramedBatch(
-        indices=np.arange(len(lengths)),
+        indices=np.arange(len(rows)) if indices is None else np.asarray(indices, np.int64),
         ids=ids,
         lengths=lengths,
         starts=np.cumsum(lengths) - lengths,
-        block_of=np.repeat(np.arange(len(lengths)), lengths),
+        block_of=np.repeat(np.arange(len(rows)), lengths),
         maskable=maskable,
         specials=np.flatnonzero(~maskable),
         word_starts=begin_words(flags, maskable),
         segment_ids=None,
-        pair_labels=np.full(len(lengths), -1, np.int64),
+        pair_labels=np.full(len(rows), -1, np.int64),
     )
 
 

@@ -143,18 +143,33 @@ def _mask(
 def _not_begun_inside(first_BR: Integers, last_BR: Integers) -> Flags:
     """(B, R) the draws that count: those whose first word no earlier draw that counts has covered."""
     count = first_BR.shape[1]
-    first_BR, last_BR = first_BR.astype(np.int32), last_BR.astype(np.int32)
-    # inside[b, k, j]: draw k begins inside the span of the earlier draw j.
-    inside_BRR = (first_BR[:, None, :] <= first_BR[:, :, None]) & (last_BR[:, None, :] >= first_BR[:, :, None])
+    narrow = np.int16 if int(last_BR.max(initial=0)) < 1 << 15 else np.int64
+    first_BR, last_BR = first_BR.astype(narrow), last_BR.astype(narrow)
+    # inside[b, k, j]: draw k begins inside the span of the earlier draw j; 64 draws j are packed in a word.
+    inside_BRR = first_BR[:, None, :] <= first_BR[:, :, None]
+    inside_BRR &= last_BR[:, None, :] >= first_BR[:, :, None]
     inside_BRR &= np.tri(count, k=-1, dtype=bool)
+    inside_BRQ = _packed(inside_BRR)
     # Whether a draw counts depends on earlier ones alone, so repeating the rule settles them one after the other;
     # chains of draws inside each other are short, and a few rounds settle all.
-    valid_BR: Flags = ~np.any(inside_BRR, axis=2)
+    valid_BR = np.ones(first_BR.shape, bool)
     while True:
-        settled_BR: Flags = ~np.any(inside_BRR & valid_BR[:, None, :], axis=2)
-        if (settled_BR == valid_BR).all():
+        valid_BQ = _packed(valid_BR)
+        covered_BR = np.zeros(first_BR.shape, np.uint64)
+        for word in range(valid_BQ.shape[1]):
+            covered_BR |= inside_BRQ[:, :, word] & valid_BQ[:, None, word]
+        settled_BR: Flags = covered_BR == 0
+        if np.array_equal(settled_BR, valid_BR):
             return valid_BR
         valid_BR = settled_BR
+
+
+def _packed(flags: Flags) -> Draws:
+    """Flags as bits of 64-bit words, along the last axis."""
+    packed = np.packbits(flags, axis=-1)
+    words = np.zeros((*packed.shape[:-1], -(-packed.shape[-1] // 8) * 8), np.uint8)
+    words[..., : packed.shape[-1]] = packed
+    return words.view(np.uint64)
 
 
 def _first_arrival(units: Units, first_BR: Integers, last_BR: Integers, valid_BR: Flags) -> Integers:

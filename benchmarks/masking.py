@@ -1,0 +1,165 @@
+"""Span masking with boundaries on one core, beside transformers' whole-word collator and a good plain-Python loop.
+
+    python -m benchmarks.masking [--batches 24]
+
+Distinct batches of 64 x 512 tokens. SpanLab: SpanBERT's law (geometric lengths, whole words, merged spans, one decision
+a span), targets, the two boundary tokens and the place in the span for every masked token, from framed blocks to what
+the objectives take. transformers: `DataCollatorForLanguageModeling(whole_word_mask=True)` on what a tokenizer returns,
+as it is used. The plain loop: the same law, draw for draw, one sequence at a time, from lists made beforehand to
+flat arrays. Beside them: copying the ids in memory.
+"""
+
+import argparse
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import transformers
+from tokenizers import Tokenizer, models, pre_tokenizers
+
+from benchmarks.measure import circumstances, in_turn, print_result
+from benchmarks.plain_span_masking import PlainSpanMasking
+from spanlab.corpus.randomness import draw, sample_keys
+from spanlab.corruption import Frame, Masking, MaskingConfig, RandomTokens, frame_sequences
+from spanlab.corruption.frame import FramedBatch
+
+SEQUENCES, LENGTH, VOCAB = 64, 512, 30_522
+PAD, UNK, CLS, SEP, MASK = range(5)
+PIECES = 0.28
+"""The share of tokens that go on with the word before them, about that of English WordPiece."""
+
+
+def vocabulary() -> list[str]:
+    """Words and continuations, so that transformers can tell them apart."""
+    specials = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    words = int((VOCAB - len(specials)) * 0.8)
+    return [*specials, *(f"w{n}" for n in range(words)), *(f"##p{n}" for n in range(VOCAB - len(specials) - words))]
+
+
+def make_batches(count: int, tokens: list[str]) -> list[FramedBatch]:
+    """Framed blocks of random text."""
+    generator = np.random.default_rng(0)
+    first_piece = next(number for number, token in enumerate(tokens) if token.startswith("##"))
+    frame = Frame(cls_id=CLS, sep_id=SEP, special_ids=(PAD, UNK, CLS, SEP, MASK))
+    batches = []
+    for number in range(count):
+        shape = (SEQUENCES, LENGTH)
+        goes_on = generator.random(shape) < PIECES
+        goes_on[:, :2] = False
+        ids = np.where(
+            goes_on, generator.integers(first_piece, VOCAB, shape), generator.integers(5, first_piece, shape)
+        )
+        ids[:, 0], ids[:, -1] = CLS, SEP
+        indices = np.arange(number * SEQUENCES, (number + 1) * SEQUENCES)
+        batches.append(frame_sequences(ids, ~goes_on, frame, indices=indices))
+    return batches
+
+
+class PeerCollator:
+    """transformers' whole-word collator on the same ids."""
+
+    def __init__(self, batches: list[FramedBatch], tokens: list[str]) -> None:
+        backend = Tokenizer(models.WordPiece({token: number for number, token in enumerate(tokens)}, unk_token="[UNK]"))
+        backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        tokenizer = transformers.PreTrainedTokenizerFast(
+            tokenizer_object=backend,
+            pad_token="[PAD]",
+            unk_token="[UNK]",
+            cls_token="[CLS]",
+            sep_token="[SEP]",
+            mask_token="[MASK]",
+        )
+        self.collator = transformers.DataCollatorForLanguageModeling(tokenizer, whole_word_mask=True)
+        self.features = [[_feature(batch, start) for start in batch.starts.tolist()] for batch in batches]
+
+    def __call__(self, number: int) -> Any:  # noqa: ANN401 (a batch of transformers)
+        """One batch."""
+        return self.collator(self.features[number])
+
+
+def _feature(batch: FramedBatch, start: int) -> dict[str, list[Any]]:
+    """One sequence as a tokenizer returns it: ids, special tokens, and offsets that touch inside a word."""
+    row = slice(start, start + LENGTH)
+    begins = batch.word_starts[row] | ~batch.maskable[row]
+    ends = np.cumsum(2 + begins)
+    return {
+        "input_ids": batch.ids[row].tolist(),
+        "special_tokens_mask": (~batch.maskable[row]).astype(int).tolist(),
+        "offset_mapping": list(zip((ends - 2).tolist(), ends.tolist(), strict=True)),
+    }
+
+
+class PlainPeer:
+    """The plain loop on the same blocks, its lists made beforehand."""
+
+    def __init__(self, batches: list[FramedBatch]) -> None:
+        self.masking = PlainSpanMasking(MASK, list(range(5, VOCAB)))
+        self.rows = [
+            [
+                (batch.ids[start : start + LENGTH].tolist(), _word_starts(batch, start))
+                for start in batch.starts.tolist()
+            ]
+            for batch in batches
+        ]
+        self.indices = [batch.indices for batch in batches]
+
+    def __call__(self, number: int) -> list[Any]:
+        """One batch, its results joined into arrays as a training step takes them."""
+        keys = draw(sample_keys(seed=0, purpose="masking", epoch=0, index=self.indices[number]), 2).tolist()
+        replace_keys = sample_keys(seed=0, purpose="replacing", epoch=0, index=self.indices[number]).tolist()
+        rows = zip(self.rows[number], keys, replace_keys, strict=True)
+        results = [self.masking(ids, starts, LENGTH - 1, key, other) for (ids, starts), key, other in rows]
+        return [np.fromiter(chain.from_iterable(parts), np.int64) for parts in zip(*results, strict=True)]
+
+
+def _word_starts(batch: FramedBatch, start: int) -> list[int]:
+    found: list[int] = np.flatnonzero(batch.word_starts[start : start + LENGTH]).tolist()
+    return found
+
+
+def main() -> None:
+    """Measure and print; the last line is the result for scripts."""
+    import torch
+
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--batches", type=int, default=24)
+    parser.add_argument("--rounds", type=int, default=3)
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    tokens = vocabulary()
+    batches = make_batches(arguments.batches, tokens)
+    masking = Masking(
+        MaskingConfig(random_from="vocabulary"), mask_id=MASK, random_tokens=RandomTokens(VOCAB, tuple(range(5)))
+    )
+    collator, plain = PeerCollator(batches, tokens), PlainPeer(batches)
+    few = range(min(4, len(batches)))
+    everything = range(len(batches))
+    seconds = in_turn(
+        {
+            "spanlab": lambda: [masking(batches[number], seed=0) for number in everything],
+            "plain loop": lambda: [plain(number) for number in few],
+            "transformers": lambda: [collator(number) for number in few],
+            "memory copy": lambda: [batches[number].ids.copy() for number in everything],
+        },
+        arguments.rounds,
+    )
+    counts = {
+        "spanlab": len(everything),
+        "plain loop": len(few),
+        "transformers": len(few),
+        "memory copy": len(everything),
+    }
+    rates = {name: counts[name] * SEQUENCES * LENGTH / seconds[name] for name in seconds}
+    for name, rate in rates.items():
+        print(f"{name:14s} {rate / 1e6:10.2f} M tokens/s", flush=True)
+    result = {
+        "against_transformers": round(rates["spanlab"] / rates["transformers"], 1),
+        "against_plain_loop": round(rates["spanlab"] / rates["plain loop"], 1),
+        "share_of_memory_copy": round(rates["spanlab"] / rates["memory copy"], 4),
+        "million_tokens_per_second": round(rates["spanlab"] / 1e6, 1),
+    }
+    print_result({**result, **circumstances()})
+
+
+if __name__ == "__main__":
+    main()
