@@ -5,8 +5,8 @@
 Distinct batches of 64 x 512 tokens. SpanLab: SpanBERT's law (geometric lengths, whole words, merged spans, one decision
 a span), targets, the two boundary tokens and the place in the span for every masked token, from framed blocks to what
 the objectives take. transformers: `DataCollatorForLanguageModeling(whole_word_mask=True)` on what a tokenizer returns,
-as it is used. The plain loop: the same law, draw for draw, one sequence at a time, from lists made beforehand to
-flat arrays. Beside them: copying the ids in memory.
+as it is used. The plain loop: the same law, draw for draw, one sequence at a time, from the same blocks to the same
+arrays. Beside them: copying the ids in memory.
 """
 
 import argparse
@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 import transformers
+from numpy.typing import NDArray
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from benchmarks.measure import circumstances, in_turn, print_result
 from benchmarks.plain_span_masking import PlainSpanMasking
-from spanlab.corpus.randomness import draw, sample_keys
 from spanlab.corruption import Frame, Masking, MaskingConfig, RandomTokens, frame_sequences
 from spanlab.corruption.frame import FramedBatch
 
@@ -89,32 +89,15 @@ def _feature(batch: FramedBatch, start: int) -> dict[str, list[Any]]:
     }
 
 
-class PlainPeer:
-    """The plain loop on the same blocks, its lists made beforehand."""
-
-    def __init__(self, batches: list[FramedBatch]) -> None:
-        self.masking = PlainSpanMasking(MASK, list(range(5, VOCAB)))
-        self.rows = [
-            [
-                (batch.ids[start : start + LENGTH].tolist(), _word_starts(batch, start))
-                for start in batch.starts.tolist()
-            ]
-            for batch in batches
-        ]
-        self.indices = [batch.indices for batch in batches]
-
-    def __call__(self, number: int) -> list[Any]:
-        """One batch, its results joined into arrays as a training step takes them."""
-        keys = draw(sample_keys(seed=0, purpose="masking", epoch=0, index=self.indices[number]), 2).tolist()
-        replace_keys = sample_keys(seed=0, purpose="replacing", epoch=0, index=self.indices[number]).tolist()
-        rows = zip(self.rows[number], keys, replace_keys, strict=True)
-        results = [self.masking(ids, starts, LENGTH - 1, key, other) for (ids, starts), key, other in rows]
-        return [np.fromiter(chain.from_iterable(parts), np.int64) for parts in zip(*results, strict=True)]
-
-
-def _word_starts(batch: FramedBatch, start: int) -> list[int]:
-    found: list[int] = np.flatnonzero(batch.word_starts[start : start + LENGTH]).tolist()
-    return found
+def plain_batch(masking: PlainSpanMasking, batch: FramedBatch) -> list[NDArray[np.int64]]:
+    """One batch by the plain loop: from the same framed blocks to flat arrays of the same content."""
+    keys, replace_keys = masking.keys(0, 0, batch.indices)
+    ids, flags = batch.ids.reshape(SEQUENCES, LENGTH).tolist(), batch.word_starts.reshape(SEQUENCES, LENGTH)
+    results = [
+        masking(row, np.flatnonzero(starts).tolist(), LENGTH - 1, key, other)
+        for row, starts, key, other in zip(ids, flags, keys, replace_keys, strict=True)
+    ]
+    return [np.fromiter(chain.from_iterable(parts), np.int64) for parts in zip(*results, strict=True)]
 
 
 def main() -> None:
@@ -131,13 +114,13 @@ def main() -> None:
     masking = Masking(
         MaskingConfig(random_from="vocabulary"), mask_id=MASK, random_tokens=RandomTokens(VOCAB, tuple(range(5)))
     )
-    collator, plain = PeerCollator(batches, tokens), PlainPeer(batches)
+    collator, plain = PeerCollator(batches, tokens), PlainSpanMasking(MASK, list(range(5, VOCAB)))
     few = range(min(4, len(batches)))
     everything = range(len(batches))
     seconds = in_turn(
         {
             "spanlab": lambda: [masking(batches[number], seed=0) for number in everything],
-            "plain loop": lambda: [plain(number) for number in few],
+            "plain loop": lambda: [plain_batch(plain, batches[number]) for number in few],
             "transformers": lambda: [collator(number) for number in few],
             "memory copy": lambda: [batches[number].ids.copy() for number in everything],
         },

@@ -8,6 +8,10 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from math import ceil
 
+import numpy as np
+from numpy.typing import NDArray
+
+from spanlab.corpus.randomness import draw, sample_keys
 from spanlab.corruption.geometric import LengthLaw
 
 WORD = (1 << 64) - 1
@@ -41,6 +45,12 @@ class PlainSpanMasking:
         for chance in LengthLaw(p, longest).probabilities[:-1]:
             total += float(chance)
             self.thresholds.append(ceil(total * 2.0**32))
+
+    @staticmethod
+    def keys(seed: int, epoch: int, indices: NDArray[np.int64]) -> tuple[list[int], list[int]]:
+        """What the draws of each sample are keyed by: for choosing words, and for replacing tokens."""
+        base = sample_keys(seed=seed, purpose="masking", epoch=epoch, index=indices)
+        return draw(base, 2).tolist(), draw(base, 3).tolist()
 
     def choose(self, word_starts: Sequence[int], end: int, key: int) -> list[bool]:
         """Which words are masked; word w holds the tokens from word_starts[w] to the next start, the last to `end`."""

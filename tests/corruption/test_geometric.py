@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from benchmarks.plain_span_masking import PlainSpanMasking
-from spanlab.corpus.randomness import draw, sample_keys
+from spanlab.corpus.randomness import sample_keys
 from spanlab.corruption import Masking, MaskingConfig, RandomTokens
 from spanlab.corruption.geometric import LengthLaw, draw_spans
 from spanlab.corruption.units import words_of
@@ -31,15 +31,14 @@ def masking(**changes: object) -> Masking:
 def test_equals_the_plain_loop_token_for_token(lengths: list[int], seed: int, pieces: float, ratio: float) -> None:
     batch = random_batch(lengths, seed=seed % 1000, pieces=pieces)
     examples = masking(ratio=ratio)(batch, seed=seed, epoch=3)
-    keys = draw(sample_keys(seed=seed, purpose="masking", epoch=3, index=batch.indices), 2)
-    replace_keys = sample_keys(seed=seed, purpose="replacing", epoch=3, index=batch.indices)
+    keys, replace_keys = PlainSpanMasking.keys(seed, 3, batch.indices)
     allowed = [token for token in range(VOCAB) if token not in SPECIAL]
     plain = PlainSpanMasking(MASK, allowed, ratio=ratio)
     seen, positions, left, right, offsets = [], [], [], [], []
     for row, start in enumerate(batch.starts.tolist()):
         length = int(batch.lengths[row])
         ids = batch.ids[start : start + length].tolist()
-        result = plain(ids, words_in(batch, row), length - 1, int(keys[row]), int(replace_keys[row]))
+        result = plain(ids, words_in(batch, row), length - 1, keys[row], replace_keys[row])
         seen += result[0]
         for gathered, part in zip((positions, left, right), result[1:4], strict=True):
             gathered += [start + place for place in part]

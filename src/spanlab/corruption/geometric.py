@@ -16,6 +16,7 @@ Shapes: B blocks, U units in a row, R draws, J words of the longest span.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -43,21 +44,24 @@ class LengthLaw:
     p: float
     longest: int
 
-    @property
+    @cached_property
     def probabilities(self) -> NDArray[np.float64]:
         """(longest,) of the lengths 1, 2, …"""
         weights = self.p * np.power(1.0 - self.p, np.arange(self.longest, dtype=np.float64))
         return normalised(weights)
 
-    @property
+    @cached_property
     def mean(self) -> float:
         """The mean length of a draw."""
         return float(self.probabilities @ np.arange(1, self.longest + 1))
 
     def lengths(self, values: Draws) -> Integers:
         """Lengths from the lower halves of 64-bit draws, by inversion."""
-        thresholds = np.ceil(np.cumsum(self.probabilities)[:-1] * 2.0**32).astype(np.uint64)
-        return 1 + np.searchsorted(thresholds, values & _HALF, side="right")
+        return 1 + np.searchsorted(self._thresholds, values & _HALF, side="right")
+
+    @cached_property
+    def _thresholds(self) -> Draws:
+        return np.ceil(np.cumsum(self.probabilities)[:-1] * 2.0**32).astype(np.uint64)
 
 
 def draw_spans(units: Units, keys: Draws, count: int, law: LengthLaw, anchor: Anchor) -> tuple[Integers, Integers]:

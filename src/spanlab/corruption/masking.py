@@ -23,6 +23,9 @@ from spanlab.corruption.units import Units, tokens_of, words_of
 from spanlab.corruption.whole_units import pick_whole_units
 from spanlab.errors import ConfigError, InputError
 
+_ROUNDING, _MIXING, _CHOOSING, _REPLACING, _SAMPLING = range(5)
+"""Which draw of a sample's key each purpose begins from."""
+
 Law = Literal["subword", "word", "span", "ngram", "given"]
 
 
@@ -109,11 +112,8 @@ class Masking:
         keys = sample_keys(seed=seed, purpose="masking", epoch=epoch, index=batch.indices)
         masked = self.choose(batch, keys)
         spans = find_spans(batch, masked)
-        seen = self._replace(
-            batch, spans, sample_keys(seed=seed, purpose="replacing", epoch=epoch, index=batch.indices)
-        )
-        sampling = sample_keys(seed=seed, purpose="sampling", epoch=epoch, index=batch.indices)
-        examples = _gather(batch, spans, seen, _keyed_uniforms(batch, spans.positions, sampling))
+        seen = self._replace(batch, spans, draw(keys, _REPLACING))
+        examples = _gather(batch, spans, seen, _keyed_uniforms(batch, spans.positions, draw(keys, _SAMPLING)))
         return collapse_spans(examples, self._mask_id) if self.config.collapse else examples
 
     def choose(self, batch: FramedBatch, keys: Draws) -> Flags:
@@ -123,7 +123,7 @@ class Masking:
         budget = budgets(
             batch.text_lengths,
             batch.lengths,
-            draw(keys, 0),
+            draw(keys, _ROUNDING),
             ratio=config.ratio,
             rounding=config.rounding,
             max_predictions=config.max_predictions,
@@ -134,7 +134,7 @@ class Masking:
             return self._by_law(config.law, batch, words, keys, budget)
         names = sorted(config.mixture)
         edges = np.cumsum([config.mixture[name] for name in names])
-        drawn = np.searchsorted(edges, uniform(draw(keys, 1)) * edges[-1], side="right")
+        drawn = np.searchsorted(edges, uniform(draw(keys, _MIXING)) * edges[-1], side="right")
         masked = np.zeros(len(batch.ids), bool)
         for number, name in enumerate(names):
             masked |= self._by_law(name, batch, words, keys, np.where(drawn == number, budget, 0))
@@ -142,7 +142,7 @@ class Masking:
 
     def _by_law(self, law: str, batch: FramedBatch, words: Units, keys: Draws, budget: Integers) -> Flags:
         config = self.config
-        keys = draw(keys, 2)
+        keys = draw(keys, _CHOOSING)
         if law == "subword":
             tokens = tokens_of(batch)
             return tokens.to_tokens(pick_whole_units(tokens, keys, budget))
