@@ -38,7 +38,8 @@ def first_two_words(batch: FramedBatch) -> SpanTable:
 
 def masking(law: str = "span", **changes: object) -> Masking:
     config = MaskingConfig(law=law, random_from="vocabulary", **changes)  # type: ignore[arg-type]
-    return Masking(config, mask_id=MASK, random_tokens=RandomTokens(VOCAB, SPECIAL), given=first_two_words)
+    tokens = RandomTokens(VOCAB, SPECIAL)
+    return Masking(config, mask_id=MASK, random_tokens=tokens, given=first_two_words, sampling=True)
 
 
 def example_of(examples: ExampleBatch, row: int) -> tuple[list[int], ...]:

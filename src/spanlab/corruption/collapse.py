@@ -32,7 +32,7 @@ def collapse_spans(examples: ExampleBatch, mask_id: int) -> ExampleBatch:
         segment_ids=None if examples.segment_ids is None else examples.segment_ids[kept],
         positions=place[examples.positions[leads]],
         targets=examples.targets[leads],
-        uniforms=examples.uniforms[leads],
+        uniforms=examples.uniforms[leads] if len(examples.uniforms) else examples.uniforms,
         boundary_positions=place[examples.boundary_positions],
         left=place[examples.left],
         right=place[examples.right],

@@ -46,6 +46,6 @@ class ExampleBatch:
     offsets: Integers
     """(S,) the place of each token in its span, from 0."""
     uniforms: NDArray[np.float64]
-    """(K,) one number in [0, 1) for each predicted token: what a generator samples with (ELECTRA)."""
+    """(K,) one number in [0, 1) for each predicted token: what a generator samples with (ELECTRA); else empty."""
     pair_labels: NDArray[np.int64]
     """(B,) 0 the second segment follows the first, 1 it does not (or they are swapped), -1 nothing is asked."""

@@ -16,8 +16,8 @@ Shapes: B blocks, U units in a row, R draws, J words of the longest span.
 """
 
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Literal
+from functools import cached_property, lru_cache
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,9 +90,9 @@ def pick_geometric_spans(
     cut_last_word: bool = False,
 ) -> Flags:
     """(N,) the tokens masked in each block, given the budget (B,) in tokens."""
-    # Enough for all but a few blocks in a hundred thousand, since words have more than one token on average; a block
-    # for which it is not draws on, and its first draws stay what they were.
-    count = 12 + int(budget.max(initial=0) / law.mean)
+    # Enough for all but one block in a thousand; a block for which it is not draws on, its first draws unchanged.
+    span_tokens = law.mean * max(1.0, float(units.lengths.mean()))
+    count = 14 + int(1.1 * budget.max(initial=0) / span_tokens)
     flags = np.zeros(units.tokens, bool)
     blocks = np.flatnonzero((units.counts > 0) & (budget > 0))
     while len(blocks):
@@ -109,7 +109,7 @@ def select_blocks(units: Units, blocks: Integers) -> Units:
     """The units of some of the blocks."""
     if len(blocks) == len(units.counts):
         return units
-    keep = np.isin(units.blocks, blocks)
+    keep = run_members(units.firsts[blocks], units.counts[blocks])
     return Units(units.starts[keep], units.lengths[keep], units.counts[blocks], units.tokens)
 
 
@@ -146,14 +146,12 @@ def _mask(
 
 def _not_begun_inside(first_BR: Integers, last_BR: Integers) -> Flags:
     """(B, R) the draws that count: those whose first word no earlier draw that counts has covered."""
-    count = first_BR.shape[1]
-    narrow = np.int16 if int(last_BR.max(initial=0)) < 1 << 15 else np.int64
-    first_BR, last_BR = first_BR.astype(narrow), last_BR.astype(narrow)
-    # inside[b, k, j]: draw k begins inside the span of the earlier draw j; 64 draws j are packed in a word.
-    inside_BRR = first_BR[:, None, :] <= first_BR[:, :, None]
-    inside_BRR &= last_BR[:, None, :] >= first_BR[:, :, None]
-    inside_BRR &= np.tri(count, k=-1, dtype=bool)
-    inside_BRQ = _packed(inside_BRR)
+    narrow: np.dtype[Any] = np.dtype(np.uint16 if int(last_BR.max(initial=0)) < 1 << 15 else np.uint64)
+    first, length = first_BR.astype(narrow), (last_BR - first_BR + 1).astype(narrow)
+    # inside[b, k, j]: draw k begins inside the span of the earlier draw j; 64 draws j are packed in a word. A start
+    # before that of j wraps around to a large distance.
+    inside_BRR = first[:, :, None] - first[:, None, :] < length[:, None, :]
+    inside_BRQ = _packed(inside_BRR) & _earlier(first.shape[1])
     # Whether a draw counts depends on earlier ones alone, so repeating the rule settles them one after the other;
     # chains of draws inside each other are short, and a few rounds settle all.
     valid_BR = np.ones(first_BR.shape, bool)
@@ -166,6 +164,12 @@ def _not_begun_inside(first_BR: Integers, last_BR: Integers) -> Flags:
         if np.array_equal(settled_BR, valid_BR):
             return valid_BR
         valid_BR = settled_BR
+
+
+@lru_cache(maxsize=64)
+def _earlier(count: int) -> Draws:
+    """(R, Q) for every draw, the draws before it as bits."""
+    return _packed(np.tri(count, k=-1, dtype=bool))
 
 
 def _packed(flags: Flags) -> Draws:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spanlab.corpus.randomness import Draws, draw, sample_keys, uniform
 from spanlab.corruption.budget import Rounding, budgets
@@ -17,7 +18,7 @@ from spanlab.corruption.frame import FramedBatch
 from spanlab.corruption.geometric import Anchor, LengthLaw, pick_geometric_spans
 from spanlab.corruption.given import GivenSpans, pick_given_spans
 from spanlab.corruption.ngram import pick_ngrams
-from spanlab.corruption.replacement import RandomTokens, ReplacePer, Shares, replace_tokens
+from spanlab.corruption.replacement import RandomTokens, ReplacePer, Shares, decide, replace_tokens
 from spanlab.corruption.spans import MaskedSpans, find_spans
 from spanlab.corruption.units import Units, tokens_of, words_of
 from spanlab.corruption.whole_units import pick_whole_units
@@ -97,12 +98,15 @@ class Masking:
         mask_id: int | None,
         random_tokens: RandomTokens,
         given: GivenSpans | None = None,
+        sampling: bool = False,
     ) -> None:
+        """`sampling`: examples carry a random number for each predicted token, as ELECTRA's generator needs."""
         if mask_id is None:
             raise InputError("the tokenizer has no mask token", fix="train or choose one that has")
         if given is None and "given" in (config.mixture or {config.law: 1.0}):
             raise ConfigError("masking.law is 'given', and no spans are given", fix="name a side file or a callable")
         self.config, self._mask_id, self._random_tokens, self._given = config, mask_id, random_tokens, given
+        self._sampling = sampling
         self._lengths = LengthLaw(config.geometric_p, config.max_length)
         self._shares = Shares(config.mask_share, config.random_share, config.keep_share)
 
@@ -113,7 +117,8 @@ class Masking:
         masked = self.choose(batch, keys)
         spans = find_spans(batch, masked)
         seen = self._replace(batch, spans, draw(keys, _REPLACING))
-        examples = _gather(batch, spans, seen, _keyed_uniforms(batch, spans.positions, draw(keys, _SAMPLING)))
+        uniforms = _keyed_uniforms(batch, spans.positions, draw(keys, _SAMPLING)) if self._sampling else np.empty(0)
+        examples = _gather(batch, spans, seen, uniforms)
         return collapse_spans(examples, self._mask_id) if self.config.collapse else examples
 
     def choose(self, batch: FramedBatch, keys: Draws) -> Flags:
@@ -161,14 +166,18 @@ class Masking:
 
     def _replace(self, batch: FramedBatch, spans: MaskedSpans, keys: Draws) -> Integers:
         block = batch.block_of[spans.positions]
-        decided_at = spans.first if self.config.replace_per == "span" else spans.positions
-        if self.config.replace_per == "word":
-            decided_at = _word_of(batch, spans.positions)
+        if self.config.replace_per == "span":
+            span_block = batch.block_of[spans.first]
+            choice = spans.per_token(decide(keys[span_block], spans.first - batch.starts[span_block]))
+        else:
+            of_word = self.config.replace_per == "word"
+            decided_at = _word_of(batch, spans.positions) if of_word else spans.positions
+            choice = decide(keys[block], decided_at - batch.starts[block])
         return replace_tokens(
             batch.ids[spans.positions],
-            decided_at - batch.starts[block],
-            spans.positions - batch.starts[block],
+            choice,
             keys[block],
+            spans.positions - batch.starts[block],
             mask_id=self._mask_id,
             shares=self._shares,
             random_tokens=self._random_tokens,
@@ -181,23 +190,20 @@ def _word_of(batch: FramedBatch, positions: Integers) -> Integers:
     return starts[np.searchsorted(starts, positions, side="right") - 1]
 
 
-def _keyed_uniforms(
-    batch: FramedBatch, positions: Integers, keys: Draws
-) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def _keyed_uniforms(batch: FramedBatch, positions: Integers, keys: Draws) -> NDArray[np.float64]:
     block = batch.block_of[positions]
-    place = (positions - batch.starts[block]).astype(np.uint64)
-    return uniform(draw(keys[block] + place, 0))
+    return decide(keys[block], positions - batch.starts[block])
 
 
-def _gather(
-    batch: FramedBatch, spans: MaskedSpans, seen: Integers, uniforms: np.ndarray[tuple[int], np.dtype[np.float64]]
-) -> ExampleBatch:
+def _gather(batch: FramedBatch, spans: MaskedSpans, seen: Integers, uniforms: NDArray[np.float64]) -> ExampleBatch:
     input_ids = batch.ids.copy()
     input_ids[spans.positions] = seen
     targets = batch.ids[spans.positions]
-    everywhere = bool(spans.bounded.all())
-    bounded = slice(None) if everywhere else spans.bounded
-    first, last, positions = spans.first[bounded], spans.last[bounded], spans.positions[bounded]
+    first, last = spans.per_token(spans.first), spans.per_token(spans.first + spans.sizes - 1)
+    positions, boundary_targets = spans.positions, targets
+    if not spans.bounded.all():
+        bounded = spans.per_token(spans.bounded)
+        first, last, positions, boundary_targets = first[bounded], last[bounded], positions[bounded], targets[bounded]
     return ExampleBatch(
         indices=batch.indices,
         input_ids=input_ids,
@@ -207,7 +213,7 @@ def _gather(
         positions=spans.positions,
         targets=targets,
         boundary_positions=positions,
-        boundary_targets=targets[bounded],
+        boundary_targets=boundary_targets,
         left=first - 1,
         right=last + 1,
         first=first,

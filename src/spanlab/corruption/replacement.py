@@ -55,25 +55,31 @@ class RandomTokens:
         return chosen
 
 
+def decide(keys: Draws, places: Integers) -> NDArray[np.float64]:
+    """Numbers in [0, 1) for units that begin at these places of their blocks; `keys` are those of their samples."""
+    return uniform(_keyed(keys, places))
+
+
 def replace_tokens(
     original: Integers,
-    decided_at: Integers,
-    position: Integers,
+    choice: NDArray[np.float64],
     keys: Draws,
+    places: Integers,
     *,
     mask_id: int,
     shares: Shares,
     random_tokens: RandomTokens,
 ) -> Integers:
-    """(K,) what the encoder sees at each masked token.
+    """(K,) what the encoder sees at each masked token, by the number that decides for it.
 
-    `decided_at` is where the unit begins that shares one decision, `position` where the token itself stands, both
-    within the block; `keys` (K,) are the keys of the tokens' samples.
+    `places` (K,) are where the tokens stand in their blocks, `keys` (K,) the keys of their samples.
     """
-    choice = uniform(mix(keys + (decided_at.astype(np.uint64) + np.uint64(1)) * _GOLDEN))
     seen = np.where(choice < shares.mask, mask_id, original)
     swapped = np.flatnonzero((choice >= shares.mask) & (choice < shares.mask + shares.random))
     # A second key for the ids, so that they do not follow from the choice.
-    values = mix(mix(keys[swapped]) + (position[swapped].astype(np.uint64) + np.uint64(1)) * _GOLDEN)
-    seen[swapped] = random_tokens.draw(values)
+    seen[swapped] = random_tokens.draw(_keyed(mix(keys[swapped]), places[swapped]))
     return seen
+
+
+def _keyed(keys: Draws, places: Integers) -> Draws:
+    return mix(keys + (places.astype(np.uint64) + np.uint64(1)) * _GOLDEN)

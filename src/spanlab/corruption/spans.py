@@ -3,29 +3,37 @@
 Spans that overlap or touch are one span. With [CLS] and [SEP] around a block every span has two outer neighbours;
 without them, a span at the edge of a block has one only, and its tokens have no boundary target.
 
-Shapes: K masked tokens, N tokens in a row.
+Shapes: K masked tokens, S spans, N tokens in a row.
 """
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spanlab.corruption.example import Flags, Integers
 from spanlab.corruption.frame import FramedBatch
 
+Value = TypeVar("Value", bound=np.generic)
+
 
 @dataclass(frozen=True)
 class MaskedSpans:
-    """Per masked token: its place, its span, and whether the span has both neighbours."""
+    """Spans, and the masked tokens they consist of."""
 
     positions: Integers
     """(K,) the masked tokens, ascending."""
     first: Integers
-    """(K,) the first token of the span each belongs to."""
-    last: Integers
-    """(K,) the last token of that span."""
+    """(S,) the first token of each span."""
+    sizes: Integers
+    """(S,) its tokens."""
     bounded: Flags
-    """(K,) whether the tokens before `first` and behind `last` belong to the same block."""
+    """(S,) whether the tokens just before and just behind it belong to the same block."""
+
+    def per_token(self, values: NDArray[Value]) -> NDArray[Value]:
+        """(K,) what is known of spans (S,), for each of their tokens."""
+        return np.repeat(values, self.sizes)
 
 
 def find_spans(batch: FramedBatch, masked: Flags) -> MaskedSpans:
@@ -40,4 +48,4 @@ def find_spans(batch: FramedBatch, masked: Flags) -> MaskedSpans:
     last = first + sizes - 1
     ends = batch.starts[block_of_span] + batch.lengths[block_of_span]
     bounded = (first > batch.starts[block_of_span]) & (last + 1 < ends)
-    return MaskedSpans(positions, np.repeat(first, sizes), np.repeat(last, sizes), np.repeat(bounded, sizes))
+    return MaskedSpans(positions, first, sizes, bounded)
