@@ -2,14 +2,11 @@
 
 import typer
 
+from spanlab.cli.inspect_corpus import corpus
+from spanlab.cli.inspect_masks import masks
 from spanlab.cli.inspect_model import model
 
-app = typer.Typer(help="Look inside a model.", no_args_is_help=True)
-
-
-@app.callback()
-def _inspect() -> None:
-    """Look inside a model."""
-
-
+app = typer.Typer(help="Look inside a model, a corpus, or a recipe's masks.", no_args_is_help=True)
 app.command("model")(model)
+app.command("corpus")(corpus)
+app.command("masks")(masks)

@@ -36,7 +36,7 @@ def prepare(
     ],
     tokenizer: Annotated[Path, typer.Option(help="Folder or file of the tokenizer.")],
     out: Annotated[Path, typer.Option(help="Folder of the corpus; an interrupted preparation there is gone on with.")],
-    workers: Annotated[int, typer.Option(min=1, help="Worker processes.", show_default="the cores")] = 0,
+    workers: Annotated[int | None, typer.Option(min=1, help="Worker processes.", show_default="the cores")] = None,
     engine: Annotated[Literal["local", "ray"], typer.Option(help="Where the workers run.")] = "local",
     text_field: Annotated[str, typer.Option(help="Key or column of the text.")] = "text",
     documents: Annotated[

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from spanlab.text.words import ALONE, HAN, character_classes, code_points
 
 _BYTE_SPACE, _META_SPACE, _CONTINUES = "Ġ", "▁", "##"
+_CHINESE_LEADS = frozenset((*range(0xE3, 0xEA), 0xEF))
+"""First bytes of Han characters, ideographic punctuation and full-width forms in UTF-8."""
 
 
 class VocabularyWords:
@@ -58,6 +60,11 @@ def _edges(tokens: Sequence[str], *, byte_level: bool) -> tuple[NDArray[np.bool_
         if byte_level:
             raw = bytes(to_byte[character] for character in text if character in to_byte)
             text = raw.decode("utf-8", errors="ignore")
+            if raw and not text.encode().startswith(raw[:1]):
+                # The token begins inside a character, or with part of one: then its lead byte tells Chinese from
+                # other scripts, and a byte inside a character begins nothing.
+                first[number] = raw[0] in _CHINESE_LEADS
+                continue
         if text:
             classes = character_classes(code_points(text[0] + text[-1]))
             first[number], last[number] = (classes & (ALONE | HAN)) != 0

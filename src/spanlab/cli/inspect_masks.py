@@ -1,0 +1,93 @@
+"""`spanlab inspect masks`: what a recipe's masks look like on a corpus."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from spanlab.cli.output import note, print_json, print_table
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from spanlab.report.masks import MaskReport, ShownToken
+
+_COLOURS = {"special": "dim", "masked": "bold white on blue", "replaced": "bold white on red", "kept": "black on green"}
+_BRACKETS = {"masked": "[{}]", "kept": "({})"}
+"""How masks are drawn where there are no colours: in a file or a pipe."""
+
+
+def masks(
+    data: Annotated[Path, typer.Option("--data", help="A prepared corpus.")],
+    recipe: Annotated[str, typer.Option("--recipe", help="A shipped recipe or a YAML file.")] = "spanbert",
+    overrides: Annotated[list[str] | None, typer.Argument(help="key=value, such as masking.ratio=0.3")] = None,
+    blocks: Annotated[int, typer.Option(help="How many blocks to draw.", min=1)] = 2,
+    epoch: Annotated[int, typer.Option(help="Which epoch's masks.", min=0)] = 0,
+    html: Annotated[Path | None, typer.Option("--html", help="Also write a page to look at.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the statistics as JSON.")] = False,
+) -> None:
+    """Blocks with masked, replaced and kept tokens, spans and boundaries, and lengths against the law.
+
+    Example: spanlab inspect masks --data corpora/legal --recipe spanbert masking.ratio=0.2 --html masks.html
+    """
+    from spanlab.corpus import PreparedCorpus
+    from spanlab.pretraining.examples import Examples
+    from spanlab.pretraining.recipe import load_recipe
+    from spanlab.report.masks import masks_page, report_masks
+
+    settings = load_recipe(recipe, overrides or [])
+    report = report_masks(Examples(PreparedCorpus.open(data), settings), blocks=blocks, epoch=epoch)
+    if html is not None:
+        html.write_text(masks_page(report), encoding="utf-8")
+        note(f"wrote {html}")
+    if as_json:
+        print_json(_statistics(report))
+    else:
+        _draw(report)
+
+
+def _statistics(report: "MaskReport") -> dict[str, object]:
+    return {
+        "samples": report.samples,
+        "masked_share": report.masked_share,
+        "fates": report.fates,
+        "runs_per_block": report.spans_per_block,
+        "mean_run_tokens": report.mean_span_tokens,
+        "drawn": None if report.drawn is None else {"found": report.drawn.found, "law": report.drawn.expected},
+        "runs": report.merged.found,
+    }
+
+
+def _draw(report: "MaskReport") -> None:
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    for block in report.blocks:
+        console.print(_text(block, coloured=console.is_terminal))
+        console.print()
+    rows = [
+        ("blocks looked at", f"{report.samples:,}"),
+        ("share of text masked", f"{report.masked_share:.2%}"),
+        *((f"{name} among them", f"{share:.1%}") for name, share in report.fates.items()),
+        ("runs a block", f"{report.spans_per_block:.1f}, of {report.mean_span_tokens:.2f} tokens on average"),
+    ]
+    if report.drawn is not None:
+        shares = report.drawn.found or report.drawn.expected
+        for number, expected in enumerate(report.drawn.expected):
+            bar = "█" * round(60 * shares[number])
+            rows.append((f"length {number + 1}", f"{shares[number]:7.2%} (law {expected:.2%}) {bar}"))
+    print_table(rows, title=report.title)
+
+
+def _text(block: "tuple[ShownToken, ...]", *, coloured: bool) -> "Text":
+    from rich.text import Text
+
+    text = Text()
+    for token in block:
+        if token.begins_word or token.fate == "special":
+            text.append(" ")
+        shown = f"{token.text}→{token.seen}" if token.fate == "replaced" else token.text
+        shown = shown if coloured else _BRACKETS.get(token.fate, "{}").format(shown)
+        style = _COLOURS.get(token.fate, "")
+        text.append(shown, style=f"{style} underline" if token.boundary else style)
+    return text

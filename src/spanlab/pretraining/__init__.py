@@ -1,0 +1,1 @@
+"""A recipe becomes a run: corpus, corruption, encoder and objectives wired together."""

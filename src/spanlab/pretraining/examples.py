@@ -1,0 +1,58 @@
+"""From a prepared corpus and a recipe to training examples by index: blocks, special tokens, masks.
+
+An example is a pure function of (recipe, corpus, seed, epoch, index).
+"""
+
+from numpy.typing import ArrayLike
+
+from spanlab.corpus import Blocks, DocumentBlocks, FullSentenceBlocks, PairBlocks, PairLaw, PreparedCorpus
+from spanlab.corruption import ExampleBatch, Frame, FramedBatch, Masking, RandomTokens, frame_blocks
+from spanlab.pretraining.recipe import Recipe
+
+
+class Examples:
+    """The samples of a corpus under a recipe."""
+
+    def __init__(self, corpus: PreparedCorpus, recipe: Recipe) -> None:
+        tokenizer = corpus.tokenizer
+        self.corpus, self.recipe = corpus, recipe
+        self.blocks = build_blocks(corpus, recipe)
+        self.frame = Frame(
+            cls_id=tokenizer.cls_id,
+            sep_id=tokenizer.sep_id,
+            special_ids=tokenizer.special_ids,
+            segments=recipe.data.blocks in {"next-sentence", "sentence-order"},
+        )
+        counts = corpus.token_counts if recipe.masking.random_from == "corpus" else None
+        self.masking = Masking(
+            recipe.masking,
+            mask_id=tokenizer.mask_id,
+            random_tokens=RandomTokens(tokenizer.vocab_size, tokenizer.special_ids, counts),
+            sampling=recipe.objectives.get("rtd", 0.0) > 0,
+        )
+
+    def __len__(self) -> int:
+        return len(self.blocks)
+
+    def framed(self, indices: ArrayLike) -> FramedBatch:
+        """The samples at `indices`, not corrupted."""
+        return frame_blocks(self.blocks.batch(indices), self.frame)
+
+    def batch(self, indices: ArrayLike, epoch: int = 0) -> ExampleBatch:
+        """The examples at `indices` in an epoch."""
+        return self.masking(self.framed(indices), seed=self.recipe.seed, epoch=epoch)
+
+
+def build_blocks(corpus: PreparedCorpus, recipe: Recipe) -> Blocks:
+    """The samples that a recipe's `data` section asks for."""
+    data = recipe.data
+    if data.blocks == "documents":
+        return DocumentBlocks(corpus, length=data.length)
+    if data.blocks == "full-sentences":
+        return FullSentenceBlocks(corpus, length=data.length, separator_id=corpus.tokenizer.sep_id)
+    law = PairLaw(
+        task="next_sentence" if data.blocks == "next-sentence" else "sentence_order",
+        short_share=data.short_share,
+        random_for_single=data.random_for_single,
+    )
+    return PairBlocks(corpus, length=data.length, law=law, seed=recipe.seed, passes=max(1, recipe.masking.static))

@@ -1,0 +1,1 @@
+"""Pictures and pages: what a run, a mask or a model looks like."""

@@ -1,0 +1,208 @@
+"""What a recipe's masks look like: sample blocks token by token, and statistics against the law.
+
+What enters are the examples of a corpus under a recipe; what leaves is a `MaskReport` of plain values, which the command
+line draws in colours and `masks_page` as a self-contained HTML page.
+"""
+
+from dataclasses import dataclass
+from html import escape
+from typing import Literal
+
+import numpy as np
+
+from spanlab.corpus.randomness import sample_keys
+from spanlab.corruption import ExampleBatch
+from spanlab.corruption.geometric import LengthLaw, draw_spans
+from spanlab.corruption.ngram import ngram_probabilities
+from spanlab.corruption.units import tokens_of, words_of
+from spanlab.pretraining.examples import Examples
+
+Fate = Literal["text", "special", "masked", "replaced", "kept"]
+_SAMPLE = 512
+"""Blocks that the statistics are taken over, at the most."""
+
+
+@dataclass(frozen=True)
+class ShownToken:
+    """One token of a sample block."""
+
+    text: str
+    """What was there."""
+    seen: str
+    """What the encoder sees."""
+    fate: Fate
+    begins_word: bool
+    begins_span: bool
+    ends_span: bool
+    boundary: bool
+    """Just outside a span."""
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """Shares of lengths 1, 2, …: as found, and as the law says (empty where there is none)."""
+
+    title: str
+    found: tuple[float, ...]
+    expected: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class MaskReport:
+    """Sample blocks and statistics."""
+
+    title: str
+    blocks: tuple[tuple[ShownToken, ...], ...]
+    samples: int
+    masked_share: float
+    """Masked tokens over tokens of text."""
+    fates: dict[str, float]
+    """Shares of masked tokens that are masked, replaced and kept."""
+    spans_per_block: float
+    mean_span_tokens: float
+    drawn: Histogram | None
+    """Lengths as the law draws them."""
+    merged: Histogram
+    """Lengths of masked runs in tokens."""
+
+
+def report_masks(examples: Examples, *, blocks: int = 3, epoch: int = 0) -> MaskReport:
+    """Look at the first samples of the corpus."""
+    count = min(len(examples), max(blocks, _SAMPLE))
+    batch = examples.batch(np.arange(count), epoch)
+    fate = _fates(batch)
+    masked_share = len(batch.targets) / max(1, int(examples.framed(np.arange(count)).text_lengths.sum()))
+    spans = np.unique(batch.first, return_counts=True)[1]
+    shares = {name: float(np.mean(fate == name)) if len(fate) else 0.0 for name in ("masked", "replaced", "kept")}
+    return MaskReport(
+        title=f"{examples.recipe.system}, law {examples.recipe.masking.law}",
+        blocks=tuple(_show(examples, number, epoch) for number in range(min(blocks, count))),
+        samples=count,
+        masked_share=masked_share,
+        fates=shares,
+        spans_per_block=len(spans) / max(1, count),
+        mean_span_tokens=float(spans.mean()) if len(spans) else 0.0,
+        drawn=_drawn(examples, count, epoch),
+        merged=Histogram("masked runs, in tokens", _shares_of(spans, 20), ()),
+    )
+
+
+def _fates(batch: ExampleBatch) -> np.ndarray[tuple[int], np.dtype[np.str_]]:
+    """(K,) what became of each predicted token."""
+    seen = batch.input_ids[batch.positions]
+    changed = seen != batch.targets
+    mask_id = int(np.bincount(seen[changed]).argmax()) if changed.any() else -1
+    return np.where(seen == mask_id, "masked", np.where(changed, "replaced", "kept"))
+
+
+def _shares_of(lengths: np.ndarray[tuple[int], np.dtype[np.int64]], longest: int) -> tuple[float, ...]:
+    counts = np.bincount(np.minimum(lengths, longest), minlength=longest + 1)[1:]
+    return tuple((counts / max(1, counts.sum())).tolist())
+
+
+def _drawn(examples: Examples, count: int, epoch: int) -> Histogram | None:
+    """Lengths before merging, block ends and the budget, beside the law that they follow."""
+    config = examples.recipe.masking
+    if config.law == "ngram":
+        expected = ngram_probabilities(config.max_length, favour_short=config.favour_short)
+        return Histogram("n-grams as the law says, in words", (), tuple(expected.tolist()))
+    if config.law != "span":
+        return None
+    framed = examples.framed(np.arange(count))
+    units = words_of(framed) if config.unit == "word" else tokens_of(framed)
+    keys = sample_keys(seed=examples.recipe.seed, purpose="masking", epoch=epoch, index=framed.indices)
+    law = LengthLaw(config.geometric_p, config.max_length)
+    _, lengths = draw_spans(units, keys, 64, law, config.anchor)
+    found = _shares_of(lengths.ravel(), config.max_length)
+    return Histogram(f"spans as drawn, in {config.unit}s", found, tuple(law.probabilities.tolist()))
+
+
+def _show(examples: Examples, number: int, epoch: int) -> tuple[ShownToken, ...]:
+    framed, batch = examples.framed([number]), examples.batch([number], epoch)
+    vocabulary = examples.corpus.tokenizer.vocabulary
+    fate = np.where(framed.maskable, "text", "special").astype("<U8")
+    if len(batch.input_ids) == len(framed.ids):
+        fate[batch.positions] = _fates(batch)
+    first, last = set(batch.first.tolist()), set(batch.last.tolist())
+    outside = {*batch.left.tolist(), *batch.right.tolist()}
+    return tuple(
+        ShownToken(
+            text=vocabulary[original],
+            seen=vocabulary[seen],
+            fate=fate[place].item(),
+            begins_word=bool(framed.word_starts[place]),
+            begins_span=place in first,
+            ends_span=place in last,
+            boundary=place in outside,
+        )
+        for place, (original, seen) in enumerate(zip(batch.original_ids, batch.input_ids, strict=True))
+    )
+
+
+_STYLE = """
+body { font: 16px/1.7 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; color: #1c2733; }
+h1 { font-size: 1.5rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
+.block { background: #f7f8fa; border-radius: 8px; padding: 1rem; margin: 1rem 0; }
+.t { padding: 1px 3px; border-radius: 3px; margin: 0 1px; display: inline-block; line-height: 1.4; }
+.special { color: #8a95a3; } .masked { background: #2456a6; color: #fff; }
+.replaced { background: #c4561b; color: #fff; } .kept { background: #2e7d4f; color: #fff; }
+.boundary { outline: 2px solid #d9a400; } .first { border-left: 4px solid #111; } .last { border-right: 4px solid #111; }
+.legend span { margin-right: 1rem; } table { border-collapse: collapse; } td, th { padding: 2px 12px; text-align: right; }
+.bar { display: inline-block; height: 12px; background: #2456a6; vertical-align: middle; border-radius: 2px; }
+.law { background: #d9a400; } small { color: #5b6875; } .replaced small { color: #ffe6d9; }
+"""
+
+
+def masks_page(report: MaskReport) -> str:
+    """The report as one self-contained HTML page."""
+    facts = [
+        ("blocks looked at", f"{report.samples:,}"),
+        ("share of text masked", f"{report.masked_share:.2%}"),
+        ("runs of masked tokens a block", f"{report.spans_per_block:.1f}"),
+        ("their mean length", f"{report.mean_span_tokens:.2f} tokens"),
+        *((f"{name} among them", f"{share:.1%}") for name, share in report.fates.items()),
+    ]
+    table = "".join(f"<tr><td>{escape(name)}</td><td><b>{escape(value)}</b></td></tr>" for name, value in facts)
+    legend = "".join(
+        f'<span><span class="t {kind}">{label}</span></span>'
+        for kind, label in (
+            ("masked", "[MASK] is seen"),
+            ("replaced", "another token is seen"),
+            ("kept", "kept, and predicted"),
+            ("boundary", "boundary of a span"),
+        )
+    )
+    blocks = "".join(f'<div class="block">{"".join(map(_token, block))}</div>' for block in report.blocks)
+    charts = "".join(_chart(histogram) for histogram in (report.drawn, report.merged) if histogram is not None)
+    return (
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>Masks: {escape(report.title)}</title>'
+        f"<style>{_STYLE}</style><h1>Masks: {escape(report.title)}</h1><table>{table}</table>"
+        f'<h2>Blocks</h2><p class="legend">{legend}</p>{blocks}{charts}</html>\n'
+    )
+
+
+def _token(token: ShownToken) -> str:
+    marks = [token.fate, *(["boundary"] if token.boundary else [])]
+    marks += ["first"] if token.begins_span else []
+    marks += ["last"] if token.ends_span else []
+    shown = (
+        f"{escape(token.text)} <small>→ {escape(token.seen)}</small>"
+        if token.fate == "replaced"
+        else escape(token.text)
+    )
+    space = " " if token.begins_word or token.fate == "special" else ""
+    return f'{space}<span class="t {" ".join(marks)}" title="{escape(token.seen)}">{shown}</span>'
+
+
+def _chart(histogram: Histogram) -> str:
+    top = max((*histogram.found, *histogram.expected, 1e-9))
+    rows = []
+    for number in range(max(len(histogram.found), len(histogram.expected))):
+        bars = []
+        for shares, kind in ((histogram.found, "bar"), (histogram.expected, "bar law")):
+            if number < len(shares):
+                width = 360 * shares[number] / top
+                bars.append(f'<div><span class="{kind}" style="width:{width:.0f}px"></span> {shares[number]:.2%}</div>')
+        rows.append(f'<tr><th>{number + 1}</th><td style="text-align:left">{"".join(bars)}</td></tr>')
+    note = "<p><small>Blue: found. Yellow: the law.</small></p>" if histogram.expected else ""
+    return f"<h2>Lengths: {escape(histogram.title)}</h2>{note}<table>{''.join(rows)}</table>"
