@@ -1,0 +1,1 @@
+"""Text as people write it: documents with character offsets, before any tensor."""

@@ -1,0 +1,23 @@
+"""The almanac: short passages in three languages with every layer of labels, written for SpanLab.
+
+`load()` gives the shipped passages; `parse(source)` reads the same markup from anywhere. The markup and the meaning of
+each label are told in docs/almanac-guide.md.
+"""
+
+from spanlab.text.almanac.parser import Examination, examine, parse
+from spanlab.text.almanac.passage import Answer, Mention, Pair, Passage, Question, Relation, Sentence
+from spanlab.text.almanac.shipped import load
+
+__all__ = [
+    "Answer",
+    "Examination",
+    "Mention",
+    "Pair",
+    "Passage",
+    "Question",
+    "Relation",
+    "Sentence",
+    "examine",
+    "load",
+    "parse",
+]
