@@ -46,6 +46,7 @@ def test_the_sound_passage_is_sound(tmp_path: Path) -> None:
 
 
 PAIRS = SOUND[SOUND.index("same:") :]
+QUOTE = '- "Nobody needs a clock," {1|she} says, "but everybody likes to hear one."\n'
 BREAKS = [
     ("pendulum works.", "pendulum", ":7:57:", "ends without a mark"),
     ("* {1:PER", "- {1:PER", ":1:1:", "0 key sentences"),
@@ -63,7 +64,7 @@ BREAKS = [
      ":12:1:", "is longer than 12"),
     ("a: wooden wall clocks", "a: of Kiel. Today", ":5:84:", "runs over two sentences"),
     ('"Nobody', "“Nobody", ":8:1:", "curly quotes"),
-    ('- "Nobody needs a clock," {1|she} says, "but everybody likes to hear one."\n', "", ":1:1:", "words; write 60 to 140"),
+    (QUOTE, "", ":1:1:", "words; write 60 to 140"),
     ("When does the owner teach young visitors?", "What does the shop above all sell?", ":16:1:", "too like"),
 ]  # fmt: skip
 
