@@ -11,6 +11,7 @@ LENGTHS = {"en": (60, 140, "words"), "zh": (90, 260, "characters"), "ko": (40, 1
 LONGEST_ANSWER = {"en": 12, "zh": 24, "ko": 8}
 LEAST = {"entities": 6, "clusters": 1, "relations": 1, "questions": 4, "pairs": 1}
 SENTENCES = (4, 16)
+SHORTEST_SIDE = {"en": 5, "zh": 6, "ko": 3}
 SENTENCE_ENDS = tuple(".!?:,。！？：，") + tuple(end + quote for end in ".!?。！？" for quote in "\"'”’」』）)")
 NAME_TYPES = ("PER", "ORG", "LOC", "WORK", "PRODUCT", "EVENT")
 CURLY_QUOTES = re.compile("[‘’“”]")
@@ -23,6 +24,7 @@ def check_passage(checked: Checked) -> Iterator[Finding]:
     yield from _check_size(checked)
     yield from _check_sentences(checked)
     yield from _check_questions(checked)
+    yield from _check_pairs(checked)
     yield from _check_names(checked)
     yield from _check_boundaries(checked)
     if checked.passage.language == "en":
@@ -86,6 +88,16 @@ def _check_questions(checked: Checked) -> Iterator[Finding]:
         for answer in question.answers:
             if next(occurrences(question.text.lower(), answer.text.lower(), passage.language), None) is not None:
                 yield checked.at_line(question.line, f"the question holds its own answer '{answer.text}'")
+
+
+def _check_pairs(checked: Checked) -> Iterator[Finding]:
+    least = SHORTEST_SIDE[checked.passage.language]
+    for pair in checked.passage.pairs:
+        for side in (pair.text_a, pair.text_b):
+            if len(units(side, checked.passage.language)) < least:
+                yield checked.at_line(pair.line, f"'{side}' is shorter than {least}; write full sentences")
+            if side in checked.passage.text:
+                yield checked.at_line(pair.line, f"'{side}' stands in the text; say it in other words")
 
 
 def _check_names(checked: Checked) -> Iterator[Finding]:

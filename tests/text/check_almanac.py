@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tests.text.almanac_findings import Checked, Finding
+from tests.text.almanac_findings import Checked, Finding, overlap, units
 from tests.text.almanac_passage_checks import check_passage
 from tests.text.almanac_set_checks import check_set, check_totals, count_labels, count_layers
 
@@ -58,7 +58,27 @@ def report(passages: Sequence[Passage]) -> str:
         lines.append(f"  {layer:24}{count:7}{aim}{'   TOO FEW' if aim and average < TARGETS[layer] else ''}")
     for layer, labels in count_labels(passages).items():
         lines.append(f"  {layer}: " + ", ".join(f"{label} {count}" for label, count in sorted(labels.items())))
-    return "\n".join(lines)
+    return "\n".join([*lines, *_shortcuts(passages)])
+
+
+def _shortcuts(passages: Sequence[Passage]) -> list[str]:
+    """How far a lazy system would come: pairs told by their words, answers looked for in the first sentence."""
+    lines = []
+    for name, same in (("paraphrases", True), ("other pairs", False)):
+        shared = [
+            overlap(units(pair.text_a, passage.language), units(pair.text_b, passage.language))
+            for passage in passages
+            for pair in passage.pairs
+            if pair.same == same
+        ]
+        lines.append(f"  word overlap of {name}: {sum(shared) / max(1, len(shared)):.2f}")
+    early = [
+        question.answers[0].start < passage.sentences[0].end
+        for passage in passages
+        for question in passage.questions
+        if question.answers
+    ]
+    return [*lines, f"  answers in the first sentence: {sum(early) / max(1, len(early)):.0%}"]
 
 
 def main(arguments: Sequence[str]) -> int:

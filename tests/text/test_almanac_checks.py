@@ -26,8 +26,8 @@ q: When does the owner teach young visitors?
 a: Mondays
 q: In which year did Otto Berg die?
 not: 1990
-same: Tick opened in 1990. | The shop has existed since 1990.
-diff: Otto taught Ada. | Ada taught Otto.
+same: The year 1990 saw Tick open. | The shop has existed since 1990.
+diff: Otto Berg once taught Ada Moss. | Ada Moss once taught Otto Berg.
 """
 
 
@@ -65,6 +65,8 @@ BREAKS = [
     ("a: wooden wall clocks", "a: of Kiel. Today", ":5:84:", "runs over two sentences"),
     ('"Nobody', "“Nobody", ":8:1:", "curly quotes"),
     (QUOTE, "", ":1:1:", "words; write 60 to 140"),
+    ("Otto Berg once taught Ada Moss.", "Otto taught Ada.", ":21:1:", "shorter than 5"),
+    ("Otto Berg once taught Ada Moss.", "Today Tick sells mostly wooden wall clocks to visitors.", ":21:1:", "in other"),
     ("When does the owner teach young visitors?", "What does the shop above all sell?", ":16:1:", "too like"),
 ]  # fmt: skip
 
