@@ -66,7 +66,7 @@ BREAKS = [
     ('"Nobody', "“Nobody", ":8:1:", "curly quotes"),
     (QUOTE, "", ":1:1:", "words; write 60 to 140"),
     ("Otto Berg once taught Ada Moss.", "Otto taught Ada.", ":21:1:", "shorter than 5"),
-    ("Otto Berg once taught Ada Moss.", "Today Tick sells mostly wooden wall clocks to visitors.", ":21:1:", "in other"),
+    ("Otto Berg once taught Ada Moss.", "Today Tick sells mostly wooden wall clocks", ":21:1:", "in other"),
     ("When does the owner teach young visitors?", "What does the shop above all sell?", ":16:1:", "too like"),
 ]  # fmt: skip
 
