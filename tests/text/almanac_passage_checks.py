@@ -3,9 +3,8 @@
 import re
 from collections.abc import Iterator
 
-from tests.text.almanac_findings import Checked, Finding, units
-
 from spanlab.text.almanac.questions import occurrences
+from tests.text.almanac_findings import Checked, Finding, units
 
 LENGTHS = {"en": (60, 140, "words"), "zh": (90, 260, "characters"), "ko": (40, 110, "eojeol")}
 LONGEST_ANSWER = {"en": 12, "zh": 24, "ko": 8}

@@ -4,9 +4,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations
 
-from tests.text.almanac_findings import Checked, Finding, overlap, sequences, units
-
 from spanlab.text.almanac import Passage
+from tests.text.almanac_findings import Checked, Finding, overlap, sequences, units
 
 SHARES = {"train": 0.7, "dev": 0.1, "test": 0.2}
 TOTALS = {

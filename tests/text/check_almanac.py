@@ -9,13 +9,12 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tests.text.almanac_findings import Checked, Finding, overlap, units
-from tests.text.almanac_passage_checks import check_passage
-from tests.text.almanac_set_checks import check_set, check_totals, count_labels, count_layers
-
 import spanlab.text.almanac
 from spanlab.errors import InputError
 from spanlab.text.almanac import Passage, examine
+from tests.text.almanac_findings import Checked, Finding, overlap, units
+from tests.text.almanac_passage_checks import check_passage
+from tests.text.almanac_set_checks import check_set, check_totals, count_labels, count_layers
 
 SHIPPED = Path(spanlab.text.almanac.__file__).parent / "passages"
 # What a passage has on average, so that the whole reaches its totals.

@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.text.check_almanac import SHIPPED, find, read_files
 
 from spanlab.errors import InputError
 from spanlab.text.almanac import Passage, examine, load, parse
 from spanlab.text.almanac.inline import parse_inline
 from spanlab.text.almanac.inventory import ENTITY_TYPES
 from spanlab.text.almanac.passage import Mention
+from tests.text.check_almanac import SHIPPED, find, read_files
 
 SMALL = """\
 % A passage to break.
@@ -172,7 +172,8 @@ def write_markup(tree: object, start: int, around: tuple[int, ...]) -> tuple[str
     (entity, label), children = tree
     if entity in around:
         entity, label = None, label or "PER"
-    markup, text, mentions = "", "", []
+    markup, text = "", ""
+    mentions: list[Mention] = []
     for child in children:
         child_markup, child_text, inside = write_markup(child, start + len(text), (*around, entity or 0))
         markup, text, mentions = markup + child_markup, text + child_text, mentions + inside
@@ -183,7 +184,8 @@ def write_markup(tree: object, start: int, around: tuple[int, ...]) -> tuple[str
 
 @given(st.lists(trees, min_size=1, max_size=4))
 def test_brackets_round_trip(forest: list[object]) -> None:
-    markup, text, mentions = "", "", []
+    markup, text = "", ""
+    mentions: list[Mention] = []
     for tree in forest:
         tree_markup, tree_text, inside = write_markup(tree, len(text), ())
         markup, text, mentions = markup + tree_markup, text + tree_text, mentions + inside

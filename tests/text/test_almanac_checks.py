@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+
 from tests.text.almanac_set_checks import check_totals
 from tests.text.check_almanac import find, main, read_files
 
