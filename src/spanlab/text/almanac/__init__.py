@@ -1,12 +1,12 @@
 """The almanac: short passages in three languages with every layer of labels, written for SpanLab.
 
-`load()` gives the shipped passages; `parse(source)` reads the same markup from anywhere. The markup and the meaning of
-each label are told in docs/almanac-guide.md.
+`load()` gives the shipped passages, `find(id)` one of them; `parse(source)` reads the same markup from anywhere. The
+markup and the meaning of each label are told in docs/almanac-guide.md.
 """
 
 from spanlab.text.almanac.parser import Examination, examine, parse
 from spanlab.text.almanac.passage import Answer, Mention, Pair, Passage, Question, Relation, Sentence
-from spanlab.text.almanac.shipped import load
+from spanlab.text.almanac.shipped import find, load
 
 __all__ = [
     "Answer",
@@ -18,6 +18,7 @@ __all__ = [
     "Relation",
     "Sentence",
     "examine",
+    "find",
     "load",
     "parse",
 ]

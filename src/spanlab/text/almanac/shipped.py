@@ -3,7 +3,7 @@
 from functools import cache
 from importlib import resources
 
-from spanlab.errors import InputError
+from spanlab.errors import InputError, did_you_mean
 from spanlab.text.almanac.parser import parse
 from spanlab.text.almanac.passage import Passage
 
@@ -20,3 +20,12 @@ def load() -> tuple[Passage, ...]:
                 raise InputError(cause, path=file.name, line=passage.line, fix="give each its own number")
             passages[passage.id] = passage
     return tuple(passages.values())
+
+
+def find(name: str) -> Passage:
+    """The shipped passage with this id."""
+    passages = {passage.id: passage for passage in load()}
+    if name not in passages:
+        cause = f"no passage '{name}' in the almanac{did_you_mean(name, passages)}"
+        raise InputError(cause, fix="see all with 'spanlab almanac show'")
+    return passages[name]
