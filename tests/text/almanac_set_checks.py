@@ -85,9 +85,36 @@ def check_totals(passages: Sequence[Passage], size: int) -> list[str]:
     english = [passage for passage in passages if passage.language == "en"]
     problems += _check_balance(english, "topic", lambda passage: passage.topic)
     problems += _check_balance(passages, "style", lambda passage: passage.style)
+    problems += _check_kinds_of_questions(passages)
     same = counts["paraphrases"] / max(1, counts["similarity pairs"])
     if not 0.4 <= same <= 0.6:
         problems.append(f"{same:.0%} of the pairs are paraphrases; keep 40 % to 60 %")
+    return problems
+
+
+def dates_and_amounts(passages: Sequence[Passage], *, answerable: bool) -> float:
+    """The share of the questions, with an answer or without, whose (tempting) answer is a date or an amount."""
+    asked = [
+        any(e.label in {"DATE", "QUANTITY"} and e.start < span.end and span.start < e.end for e in passage.entities)
+        for passage in passages
+        for question in passage.questions
+        for span in (question.answers or (question.tempting,))[:1]
+        if span and bool(question.answers) == answerable
+    ]
+    return sum(asked) / max(1, len(asked))
+
+
+def _check_kinds_of_questions(passages: Sequence[Passage]) -> list[str]:
+    """The kind of a question must not give away that it has no answer."""
+    problems = []
+    for language in sorted({passage.language for passage in passages}):
+        group = [passage for passage in passages if passage.language == language]
+        without, others = (dates_and_amounts(group, answerable=answerable) for answerable in (False, True))
+        if without - others > 0.25:
+            cause = (
+                f"{without:.0%} of the unanswerable questions are about dates and amounts, {others:.0%} of the others"
+            )
+            problems.append(f"{language}: {cause}; ask who, what, where and why too")
     return problems
 
 

@@ -14,7 +14,7 @@ from spanlab.errors import InputError
 from spanlab.text.almanac import Passage, examine
 from tests.text.almanac_findings import Checked, Finding, overlap, units
 from tests.text.almanac_passage_checks import check_passage
-from tests.text.almanac_set_checks import check_set, check_totals, count_labels, count_layers
+from tests.text.almanac_set_checks import check_set, check_totals, count_labels, count_layers, dates_and_amounts
 
 SHIPPED = Path(spanlab.text.almanac.__file__).parent / "passages"
 # What a passage has on average, so that the whole reaches its totals.
@@ -77,7 +77,12 @@ def _shortcuts(passages: Sequence[Passage]) -> list[str]:
         for question in passage.questions
         if question.answers
     ]
-    return [*lines, f"  answers in the first sentence: {sum(early) / max(1, len(early)):.0%}"]
+    lines.append(f"  answers in the first sentence: {sum(early) / max(1, len(early)):.0%}")
+    for name, answerable in (("answerable", True), ("unanswerable", False)):
+        lines.append(
+            f"  {name} questions about dates and amounts: {dates_and_amounts(passages, answerable=answerable):.0%}"
+        )
+    return lines
 
 
 def main(arguments: Sequence[str]) -> int:
