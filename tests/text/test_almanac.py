@@ -156,6 +156,12 @@ def test_a_dialogue_knows_its_speakers() -> None:
     assert [sentence.speaker for sentence in parse(source)[0].sentences] == ["Bo", "Bo", "Al"]
 
 
+def test_the_name_of_an_entity_is_its_longest() -> None:
+    source = "## en-law-01 style=news split=dev\ntitle: t\n- {2:ORG|{1:PER|Moss} Paper} hired {1:PER|Ada Moss}.\n"
+    (passage,) = parse(source + "rel: 1 works_for 2\n")
+    assert [passage.span(passage.name_of(entity)) for entity in (1, 2)] == ["Ada Moss", "Moss Paper"]
+
+
 words = st.text(st.characters(codec="utf-8", exclude_characters="{}|", exclude_categories=["C", "Z"]), min_size=1)
 tags = st.one_of(
     st.tuples(st.none(), st.sampled_from(ENTITY_TYPES)),

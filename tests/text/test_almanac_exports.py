@@ -204,10 +204,13 @@ NAMES = """\
 ## en-law-01 style=news split=dev
 title: t
 - {1:PER|Ada} sang.
-- {2:LOC|Ulm} and {3:ORG|{2:LOC|Ulm} Choir} heard {1:PER|Ada}.
+- {2:LOC|Ulm} and {3:ORG|{2:LOC|Ulm} Choir} heard {1:PER|Ada} in {5:LOC|Bern}.
+- So did the {4:ORG|{5:LOC|Bern} Band}, later joined by {6:PER|Bo}.
 
 rel: 1 lives_in 2
 rel: 3 located_in 2
+rel: 4 located_in 5
+rel: 6 works_for 3
 """
 
 
@@ -215,14 +218,20 @@ def test_a_relation_is_told_by_the_nearest_names(tmp_path: Path) -> None:
     write("relation", tmp_path, parse(NAMES))
     (record,) = read_json_lines(tmp_path / "dev.jsonl")
     spans = [record["text"][entity["start"] : entity["end"]] for entity in record["entities"]]
-    assert spans == ["Ada", "Ulm", "Ulm Choir", "Ulm", "Ada"]
-    assert record["relations"] == [
-        {"head": 0, "tail": 1, "label": "lives_in"},
-        {"head": 2, "tail": 3, "label": "located_in"},
+    assert spans == ["Ada", "Ulm", "Ulm Choir", "Ulm", "Ada", "Bern", "Bern Band", "Bern", "Bo"]
+    assert [(r["head"], r["label"], r["tail"]) for r in record["relations"]] == [
+        (4, "lives_in", 3),
+        (2, "located_in", 1),
+        (6, "located_in", 7),
+        (8, "works_for", 2),
     ]
-    across, nested = read_semeval(tmp_path / "dev.txt")
-    assert across.text == "Ada sang. Ulm and Ulm Choir heard Ada."
-    assert (nested.e1, nested.e2, nested.forward) == ((8, 17), (8, 11), True)
+    beside, backward, nested, across = read_semeval(tmp_path / "dev.txt")
+    assert beside.text == backward.text == "Ulm and Ulm Choir heard Ada in Bern."
+    assert (beside.e1, beside.e2, beside.forward) == ((8, 11), (24, 27), False)
+    assert (backward.e1, backward.e2, backward.forward) == ((0, 3), (8, 17), False)
+    assert nested.text == "So did the Bern Band, later joined by Bo."
+    assert (nested.e1, nested.e2, nested.forward) == ((11, 20), (11, 15), True)
+    assert across.text == f"{beside.text} {nested.text}"
 
 
 def test_summarisation(tmp_path: Path) -> None:

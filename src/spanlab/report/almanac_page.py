@@ -168,7 +168,7 @@ def _relation(passage: Passage, relation: Relation) -> str:
 
 
 def _name(passage: Passage, entity: int) -> str:
-    mention = next(mention for mention in passage.mentions_of(entity) if mention.label)
+    mention = passage.name_of(entity)
     return _open(mention) + escape(passage.span(mention)) + "</span>"
 
 

@@ -118,7 +118,7 @@ def _relations(passage: Passage) -> Iterator[Text]:
 
 
 def _entity(passage: Passage, number: int) -> Text:
-    name = next(mention for mention in passage.mentions_of(number) if mention.label)
+    name = passage.name_of(number)
     return Text(passage.span(name), style=_colour(name)) + Text(f" {number}", style=f"bold {_cluster_colour(number)}")
 
 

@@ -106,6 +106,11 @@ class Passage:
         """The mentions of one numbered entity, in the order of the text."""
         return tuple(mention for mention in self.mentions if mention.entity == entity)
 
+    def name_of(self, entity: int) -> Mention:
+        """The longest typed mention of an entity that has one; of equals, the first in the text."""
+        named = [mention for mention in self.mentions_of(entity) if mention.label]
+        return max(named, key=lambda mention: mention.end - mention.start)
+
     def span(self, part: Mention | Sentence | Answer) -> str:
         """The characters of the text that a part covers."""
         return self.text[part.start : part.end]

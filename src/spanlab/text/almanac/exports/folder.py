@@ -41,7 +41,9 @@ def export(
         raise InputError("is there already and is not empty", path=out, fix="choose another --out, or --overwrite")
     made = _make(passages, task, out, selection)
     if not made:
-        raise InputError(f"no passage has an example of {task} in this selection", fix="ask for less")
+        raise InputError(
+            f"no passage has an example of {task} in this selection", fix="choose another split or language"
+        )
     try:
         out.mkdir(parents=True, exist_ok=True)
         for file, text in made.items():

@@ -1,7 +1,8 @@
 """Relations between entities: by index in JSON lines, and one a block in the manner of SemEval-2010 task 8.
 
 A relation of the almanac holds between two entities, however often each is named. The files ask for two spans, so a
-relation is told by the two names, one of each entity, that stand nearest to each other.
+relation is told by two names, one of each entity: the nearest in one sentence, else a name inside the other
+("Berlin Marathon"), else the nearest of all.
 """
 
 from collections.abc import Sequence
@@ -26,16 +27,20 @@ def relations(passages: Sequence[Passage]) -> list[Record]:
 
 
 def nearest_names(passage: Passage, relation: Relation) -> tuple[Mention, Mention]:
-    """The typed mentions of head and tail with the fewest characters between them; the first such in the text."""
+    """The typed mentions of head and tail that tell the relation; of equals, the first in the text."""
     heads, tails = (
         [mention for mention in passage.mentions_of(entity) if mention.label]
         for entity in (relation.head, relation.tail)
     )
-    return min(product(heads, tails), key=lambda pair: (_gap(*pair), pair[0].start, pair[1].start))
 
+    def distance(pair: tuple[Mention, Mention]) -> tuple[int, int, int, int]:
+        first, second = sorted(pair, key=_order)
+        nested = second.end <= first.end
+        together = any(s.start <= first.start and second.end <= s.end for s in passage.sentences)
+        rank = 1 if nested else 0 if together else 2
+        return rank, second.start - first.end, pair[0].start, pair[1].start
 
-def _gap(a: Mention, b: Mention) -> int:
-    return max(0, max(a.start, b.start) - min(a.end, b.end))
+    return min(product(heads, tails), key=distance)
 
 
 def semeval(passages: Sequence[Passage]) -> str:
