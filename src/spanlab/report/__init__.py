@@ -1,1 +1,1 @@
-"""Pictures and pages: what a run, a mask or a model looks like."""
+"""Pictures and pages: what SpanLab found or was given, drawn for people to look at."""

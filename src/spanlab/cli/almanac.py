@@ -1,0 +1,80 @@
+"""`spanlab almanac`: the labelled passages that come with SpanLab, as files and as pictures."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from spanlab.cli.output import print_json
+
+app = typer.Typer(help="The labelled passages that come with SpanLab.", no_args_is_help=True)
+
+
+@app.callback()
+def _almanac() -> None:
+    """The labelled passages that come with SpanLab."""
+
+
+@app.command("export")
+def export(
+    task: Annotated[
+        str,
+        typer.Argument(help="classification, similarity, ner, qa, coref, relation, summarisation or generation."),
+    ],
+    out: Annotated[Path, typer.Option("--out", help="The folder to write, one file a split and format.")],
+    split: Annotated[str | None, typer.Option(help="train, dev or test; all three without it.")] = None,
+    language: Annotated[str | None, typer.Option(help="en, zh or ko; all three without it.")] = None,
+    format_: Annotated[
+        str | None, typer.Option("--format", help="jsonl, or a format of the task's field; all of them without it.")
+    ] = None,
+    label: Annotated[str | None, typer.Option(help="classification only: topic (without it) or sentiment.")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Write into a folder that is not empty.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
+) -> None:
+    """Write the passages in the file formats of a task.
+
+    The field's formats: tsv (classification, similarity), conll (ner), squad (qa), conll2012 (coref), semeval
+    (relation), summary (summarisation).
+
+    Example: spanlab almanac export qa --out questions --language en
+    """
+    from spanlab.text.almanac import load
+    from spanlab.text.almanac.exports import Selection
+    from spanlab.text.almanac.exports import export as write
+
+    selection = Selection(split=split, language=language, format=format_, label=label)
+    files = write(load(), task, out, selection, overwrite=overwrite)
+    if as_json:
+        print_json({"task": task, "files": {str(file.path): file.examples for file in files}})
+        return
+    for file in files:
+        typer.echo(f"{file.path}: {file.examples} examples as {file.format}")
+
+
+@app.command("show")
+def show(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[ID]", help="The passage, such as en-science-01; a list without it.")
+    ] = None,
+    html: Annotated[Path | None, typer.Option("--html", help="Write a page here instead.")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the page if it is there.")] = False,
+) -> None:
+    """Draw a passage with all its layers, in the terminal or as a page; without an ID, all of them.
+
+    Example: spanlab almanac show en-science-01 --html curie.html
+    """
+    from rich.console import Console
+
+    from spanlab.report.almanac_terminal import draw_passage, list_passages
+    from spanlab.text.almanac import find, load
+
+    passages = load() if name is None else (find(name),)
+    if html is not None:
+        from spanlab.report.almanac_page import write_page
+
+        write_page(passages, html, overwrite=overwrite)
+        typer.echo(str(html))
+        return
+    console = Console(highlight=False)
+    picture = list_passages(passages) if name is None else draw_passage(passages[0], console.width)
+    console.print(picture, soft_wrap=not console.is_terminal)
