@@ -17,7 +17,10 @@ ENGLISH = (
     "Nobody believed him; unbelievable stories, they said, belong to unbelievable people! Yet the harbourmaster's "
     "daughter kept every page (all 412 of them) in a drawer lined with newspapers from 1911. "
 )
-CHINESE = "灯塔的守护人在早饭前数了十七艘船，把它们的名字写在一本破旧的笔记本上。没有人相信他，只有港长的女儿把每一页都收在抽屉里。"
+CHINESE = (
+    "灯塔的守护人在早饭前数了十七艘船，把它们的名字写在一本破旧的笔记本上。"
+    "没有人相信他，只有港长的女儿把每一页都收在抽屉里。"
+)
 TEXTS = [ENGLISH * 3, CHINESE * 3 + ENGLISH]
 
 

@@ -1,7 +1,7 @@
 """What a recipe's masks look like: sample blocks token by token, and statistics against the law.
 
-What enters are the examples of a corpus under a recipe; what leaves is a `MaskReport` of plain values, which the command
-line draws in colours and `masks_page` as a self-contained HTML page.
+What enters are the examples of a corpus under a recipe; what leaves is a `MaskReport` of plain values, which the
+command line draws in colours and `masks_page` as a self-contained HTML page.
 """
 
 from dataclasses import dataclass
@@ -146,8 +146,9 @@ h1 { font-size: 1.5rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
 .t { padding: 1px 3px; border-radius: 3px; margin: 0 1px; display: inline-block; line-height: 1.4; }
 .special { color: #8a95a3; } .masked { background: #2456a6; color: #fff; }
 .replaced { background: #c4561b; color: #fff; } .kept { background: #2e7d4f; color: #fff; }
-.boundary { outline: 2px solid #d9a400; } .first { border-left: 4px solid #111; } .last { border-right: 4px solid #111; }
-.legend span { margin-right: 1rem; } table { border-collapse: collapse; } td, th { padding: 2px 12px; text-align: right; }
+.boundary { outline: 2px solid #d9a400; } .legend span { margin-right: 1rem; }
+.first { border-left: 4px solid #111; } .last { border-right: 4px solid #111; }
+table { border-collapse: collapse; } td, th { padding: 2px 12px; text-align: right; }
 .bar { display: inline-block; height: 12px; background: #2456a6; vertical-align: middle; border-radius: 2px; }
 .law { background: #d9a400; } small { color: #5b6875; } .replaced small { color: #ffe6d9; }
 """
