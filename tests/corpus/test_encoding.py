@@ -78,7 +78,7 @@ def test_windows_change_nothing_where_text_has_spaces(kind: str, texts: list[str
 
 def test_sentences_get_their_own_tokens() -> None:
     tokenizer = TOKENIZERS["wordpiece"]
-    document = sentences_of("ab cd. e! fgh", lines="wrapped", language="en")
+    document = sentences_of("Ab cd. E! Fgh", lines="wrapped", language="en")
     encoded = encode_documents(tokenizer, [document, document])
     assert encoded.sentence_lengths.tolist() == [5, 2, 3] * 2
     chinese = sentences_of("漢字。說明。", lines="wrapped", language="zh")
