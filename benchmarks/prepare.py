@@ -93,7 +93,7 @@ def compare(novels: Path, tokenizer: Path, folder: Path, arguments: argparse.Nam
             run = measured(role, novels, tokenizer, out, arguments.workers)
             rate = run["tokens"] / run["seconds"]
             print(
-                f"{name:27s} {run['tokens'] / 1e6:6.2f} M tokens in {run['seconds']:6.1f} s  {rate / 1e6:6.3f} M tokens/s"
+                f"{name:27s} {run['tokens'] / 1e6:6.2f} M tokens, {run['seconds']:5.1f} s {rate / 1e6:6.3f} M tokens/s"
                 f"  peak {run['peak'] / 2**20:6.0f} MB  (load {os.getloadavg()[0]:.2f})",
                 flush=True,
             )
@@ -120,7 +120,9 @@ def measure_memory(novels: Path, tokenizer: Path, folder: Path, arguments: argpa
         text = multiply(novels, folder / f"novels{times}", times)
         run = measured("ours", text, tokenizer, folder / f"memory{times}", arguments.workers)
         peaks.append(run["peak"])
-        print(f"{times} x the novels: {run['tokens'] / 1e6:6.2f} M tokens, peak {run['peak'] / 2**20:.0f} MB", flush=True)
+        print(
+            f"{times} x the novels: {run['tokens'] / 1e6:6.2f} M tokens, peak {run['peak'] / 2**20:.0f} MB", flush=True
+        )
         shutil.rmtree(folder / f"memory{times}")
     return {"memory_ratio_at_4x": round(peaks[1] / peaks[0], 3)}
 
@@ -180,7 +182,7 @@ def prepare_peer(arguments: argparse.Namespace) -> dict[str, Any]:
     files = [str(path) for path in sorted(Path(arguments.text).rglob("*.txt"))]
     text = datasets.load_dataset("text", data_files=files, split="train", cache_dir=arguments.out)
 
-    def tokenize(examples: dict[str, list[str]]) -> Any:
+    def tokenize(examples: dict[str, list[str]]) -> Any:  # noqa: ANN401 (a mapping of its own kind)
         return tokenizer(examples["text"], return_special_tokens_mask=True)
 
     def group_texts(examples: dict[str, list[list[int]]]) -> dict[str, list[list[int]]]:

@@ -41,7 +41,9 @@ def text(tmp_path: Path) -> Path:
 def test_text_is_prepared_and_inspected(tmp_path: Path, tokenizer: Path, text: Path) -> None:
     result = run("prepare", text, "--tokenizer", tokenizer, "--out", tmp_path / "out", "--workers", 1)
     assert result.exit_code == 0
-    assert "documents: blank-line (detected: blank lines separate documents; --documents says otherwise)" in result.stderr
+    assert (
+        "documents: blank-line (detected: blank lines separate documents; --documents says otherwise)" in result.stderr
+    )
     assert "lines: sentences (detected: each line is a sentence; --lines says otherwise)" in result.stderr
     assert "duplicate documents left out" in result.stdout
     shown = run("corpus", tmp_path / "out", "--verify", "--samples", 2, "--length", 64)
@@ -130,5 +132,7 @@ def test_the_commands_start_without_heavy_modules() -> None:
     import subprocess
     import sys
 
-    code = "import sys, spanlab.cli.prepare, spanlab.cli.inspect_corpus; print({'numpy', 'tokenizers'} & set(sys.modules))"
+    code = (
+        "import sys, spanlab.cli.prepare, spanlab.cli.inspect_corpus; print({'numpy', 'tokenizers'} & set(sys.modules))"
+    )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"

@@ -28,7 +28,9 @@ def texts(tmp_path: Path) -> Path:
     folder = tmp_path / "texts"
     folder.mkdir()
     for number in range(12):
-        lines = [f"{'abcdefghij'[k % 10] * (k % 7 + 1)} file {'xyzuvwrstopq'[number]} {'mnop'[k % 4]}." for k in range(40)]
+        lines = [
+            f"{'abcdefghij'[k % 10] * (k % 7 + 1)} file {'xyzuvwrstopq'[number]} {'mnop'[k % 4]}." for k in range(40)
+        ]
         (folder / f"{number:02d}.txt").write_text("\n".join(lines), encoding="utf-8")
     (folder / "05-again.txt").write_text((folder / "03.txt").read_text(encoding="utf-8"), encoding="utf-8")
     return folder

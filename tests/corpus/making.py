@@ -1,8 +1,10 @@
 """A small tokenizer, corpora of any shape written through the whole pipeline, and a way to compare folders."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from tokenizers import Tokenizer as Backend
 from tokenizers import models, normalizers, pre_tokenizers
@@ -16,7 +18,9 @@ SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 def letters_tokenizer() -> Tokenizer:
     """WordPiece over single letters: a word of n letters has n tokens, so tests can write any lengths they need."""
     letters = [chr(code) for code in range(ord("a"), ord("z") + 1)]
-    vocabulary = {token: number for number, token in enumerate([*SPECIAL, *".,!?", *letters, *("##" + x for x in letters)])}
+    vocabulary = {
+        token: number for number, token in enumerate([*SPECIAL, *".,!?", *letters, *("##" + x for x in letters)])
+    }
     backend = Backend(models.WordPiece(vocabulary, unk_token="[UNK]"))
     backend.normalizer = normalizers.BertNormalizer(lowercase=True)
     backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
@@ -53,6 +57,11 @@ def make_corpus(folder: Path, documents: Documents, *, shard_tokens: int = 1 << 
     plan = plan_preparation([str(text)], options)
     run_preparation(plan, tokenizer=letters_tokenizer(), out=folder / "corpus")
     return PreparedCorpus.open(folder / "corpus")
+
+
+def joined(lists: Iterable[list[Any]]) -> list[Any]:
+    """The items of all lists, in one."""
+    return list(chain.from_iterable(lists))
 
 
 def folder_digest(folder: Path) -> dict[str, str]:

@@ -144,7 +144,9 @@ def test_another_tokenizer_is_refused(corpus: PreparedCorpus, tmp_path: Path) ->
     from spanlab.text import Tokenizer
 
     other = Tokenizer(Backend(models.WordLevel({"a": 0}, unk_token="a")))
-    with pytest.raises(InputError, match=r"model: this tokenizer \(word, 1 tokens, .* is not the one the corpus was prep"):
+    with pytest.raises(
+        InputError, match=r"model: this tokenizer \(word, 1 tokens, .* is not the one the corpus was prep"
+    ):
         corpus.check_tokenizer(other, "model")
     corpus.check_tokenizer(corpus.tokenizer, "model")
     other.save(corpus.folder / "tokenizer")

@@ -12,7 +12,7 @@ from spanlab.corpus import PairBlocks, PairLaw, PreparedCorpus
 from spanlab.corpus import pairs as pairs_module
 from spanlab.corpus.randomness import below, draw, sample_keys, uniform
 from spanlab.errors import InputError
-from tests.corpus.making import Documents, make_corpus
+from tests.corpus.making import Documents, joined, make_corpus
 
 DOCUMENTS = st.lists(
     st.lists(st.lists(st.integers(1, 5), min_size=1, max_size=6), min_size=1, max_size=9), min_size=2, max_size=9
@@ -81,7 +81,7 @@ def plain_pair(
     documents: list[list[list[int]]], name: int, chunk: list[list[int]], target: int, law: PairLaw, choices: Choices
 ) -> tuple[list[int], list[int], int, int]:
     end = 1 + choices.below(0, len(chunk) - 1) if len(chunk) > 1 else 1
-    first, rest = sum(chunk[:end], []), sum(chunk[end:], [])
+    first, rest = joined(chunk[:end]), joined(chunk[end:])
     coin = choices.uniform(1) < 0.5
     if law.task == "sentence_order" and len(chunk) > 1:
         return (rest, first, 1, 0) if coin else (first, rest, 0, 0)
@@ -124,7 +124,9 @@ def read_pairs(blocks: PairBlocks) -> list[tuple[list[int], list[int], int]]:
 
 
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: f"{law.task}-{law.short_share}")
-@given(documents=DOCUMENTS, shard_tokens=st.sampled_from([40, 1 << 27]), room=st.integers(2, 40), seed=st.integers(0, 99))
+@given(
+    documents=DOCUMENTS, shard_tokens=st.sampled_from([40, 1 << 27]), room=st.integers(2, 40), seed=st.integers(0, 99)
+)
 def test_pairs_are_those_of_the_plain_loop(
     law: PairLaw, documents: Documents, shard_tokens: int, room: int, seed: int
 ) -> None:
@@ -141,7 +143,9 @@ def test_pairs_are_those_of_the_plain_loop(
 def test_long_cuts_use_a_coin_for_every_token(tmp_path: Path) -> None:
     corpus = make_corpus(tmp_path, [[[5] * 60, [4] * 70], [[3] * 90], [[2] * 150, [1]]])
     law = PairLaw(task="next_sentence")
-    assert read_pairs(PairBlocks(corpus, length=43, law=law, seed=1)) == plain_pairs(documents_of(corpus), 40, law, 1, 0)
+    assert read_pairs(PairBlocks(corpus, length=43, law=law, seed=1)) == plain_pairs(
+        documents_of(corpus), 40, law, 1, 0
+    )
 
 
 @pytest.fixture(scope="module")

@@ -78,7 +78,7 @@ def test_below_stays_below_and_is_even(bound: int) -> None:
 
 def test_uniform_numbers_have_the_mean_and_spread_they_should() -> None:
     values = uniform(draws(sample_keys(seed=0, purpose="test", epoch=0, index=np.arange(1000)), 100))
-    assert 0 <= values.min()
+    assert values.min() >= 0
     assert values.max() < 1
     assert abs(values.mean() - 0.5) < 5 * (1 / 12 / 1e5) ** 0.5
     assert abs(values.var() - 1 / 12) < 0.001

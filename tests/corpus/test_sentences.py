@@ -16,7 +16,11 @@ def split(document: str, lines: Lines) -> list[str]:
 
 def test_a_hard_wrapped_line_break_is_a_space() -> None:
     document = "It was a dark\nand stormy night. The rain\nfell in torrents.\n\nA new\nparagraph\n"
-    assert split(document, "wrapped") == ["It was a dark and stormy night.", "The rain fell in torrents.", "A new paragraph"]
+    assert split(document, "wrapped") == [
+        "It was a dark and stormy night.",
+        "The rain fell in torrents.",
+        "A new paragraph",
+    ]
 
 
 def test_one_sentence_a_line_is_taken_as_given() -> None:

@@ -23,11 +23,12 @@ Handle = TypeVar("Handle")
 
 
 def run_tasks(
-    tasks: Iterable[Task], settings: Settings, *, engine: Engine, workers: int
+    tasks: Iterable[Task], settings: Settings, *, engine: Engine, workers: int | None
 ) -> Iterator[tuple[Task, Part]]:
-    """Each task with its part, in the order of the tasks."""
+    """Each task with its part, in the order of the tasks; `workers` None is as many as there are cores."""
     if engine == "ray":
         return _run_on_ray(tasks, settings, workers)
+    workers = workers or os.cpu_count() or 1
     if workers == 1:
         return ((task, tokenise(task, settings)) for task in tasks)
     return _run_in_processes(tasks, settings, workers)
@@ -76,7 +77,7 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
-def _run_on_ray(tasks: Iterable[Task], settings: Settings, workers: int) -> Iterator[tuple[Task, Part]]:
+def _run_on_ray(tasks: Iterable[Task], settings: Settings, workers: int | None) -> Iterator[tuple[Task, Part]]:
     try:
         import ray
     except ImportError:
@@ -84,6 +85,7 @@ def _run_on_ray(tasks: Iterable[Task], settings: Settings, workers: int) -> Iter
     started_here = not ray.is_initialized()
     if started_here:
         _join_or_start_cluster(ray, workers)
+    workers = workers or int(ray.cluster_resources()["CPU"])
     remote = ray.remote(num_cpus=1)(_tokenise_on_ray)
     shared = ray.put(settings)
 
@@ -104,7 +106,7 @@ def _run_on_ray(tasks: Iterable[Task], settings: Settings, workers: int) -> Iter
             ray.shutdown()
 
 
-def _join_or_start_cluster(ray: Any, workers: int) -> None:  # noqa: ANN401 (the module)
+def _join_or_start_cluster(ray: Any, workers: int | None) -> None:  # noqa: ANN401 (the module)
     """The cluster that RAY_ADDRESS names, or one started on this machine for the while."""
     if os.environ.get("RAY_ADDRESS"):
         ray.init(log_to_driver=False)
