@@ -9,7 +9,7 @@ import errno
 import hashlib
 import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -144,11 +144,12 @@ def _write_parts(
     )
     all_tasks = tasks(_segments(plan, folder), options.segment_bytes)
     size = _skip_done(all_tasks, writer.state, folder)
-    for task, part in run_tasks(all_tasks, settings, engine=engine, workers=workers):
-        writer.append(part, _chained(writer.state.chain, task))
-        size += sum(segment.size for segment in task)
-        if on_progress:
-            on_progress(Progress(text_bytes=size, counts=writer.state.counts))
+    with closing(run_tasks(all_tasks, settings, engine=engine, workers=workers)) as parts:
+        for task, part in parts:
+            writer.append(part, _chained(writer.state.chain, task))
+            size += sum(segment.size for segment in task)
+            if on_progress:
+                on_progress(Progress(text_bytes=size, counts=writer.state.counts))
 
 
 def _segments(plan: Plan, folder: Path) -> Iterator[Segment]:
