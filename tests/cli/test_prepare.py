@@ -49,7 +49,7 @@ def test_text_is_prepared_and_inspected(tmp_path: Path, tokenizer: Path, text: P
     shown = run("corpus", tmp_path / "out", "--verify", "--samples", 2, "--length", 64)
     assert shown.exit_code == 0
     assert "verified: every file is as it was written" in shown.stderr
-    for part in ("in 1 shards", "sentence lengths in tokens", "document lengths in tokens", "‖ i·t e·n·d·s ."):
+    for part in ("in 1 shard", "sentence lengths in tokens", "document lengths in tokens", "‖ i·t e·n·d·s ."):
         assert part in shown.stdout
 
 

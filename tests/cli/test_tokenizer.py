@@ -1,7 +1,6 @@
 """`spanlab tokenizer train` as a user runs it."""
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -53,7 +52,7 @@ def test_full_folder_is_refused_and_overwritten(files: list[str], tmp_path: Path
     assert f"{out}: is there already and is not empty" in err
     assert {file.name: file.read_bytes() for file in out.iterdir()} == before
     assert train(files, out, "bpe", "--overwrite")[0] == 0
-    assert sorted(os.listdir(out)) == ["tokenizer.json", "tokenizer_config.json"]
+    assert sorted(file.name for file in out.iterdir()) == ["tokenizer.json", "tokenizer_config.json"]
 
 
 @pytest.mark.parametrize(

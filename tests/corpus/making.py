@@ -1,8 +1,10 @@
 """A small tokenizer, corpora of any shape written through the whole pipeline, and a way to compare folders."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from tokenizers import Tokenizer as Backend
 from tokenizers import models, normalizers, pre_tokenizers
@@ -55,6 +57,11 @@ def make_corpus(folder: Path, documents: Documents, *, shard_tokens: int = 1 << 
     plan = plan_preparation([str(text)], options)
     run_preparation(plan, tokenizer=letters_tokenizer(), out=folder / "corpus")
     return PreparedCorpus.open(folder / "corpus")
+
+
+def joined(lists: Iterable[list[Any]]) -> list[Any]:
+    """The items of all lists, in one."""
+    return list(chain.from_iterable(lists))
 
 
 def folder_digest(folder: Path) -> dict[str, str]:

@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -19,7 +20,7 @@ from spanlab.corpus import (
 )
 from spanlab.corpus.index import kept_index
 from spanlab.errors import InputError
-from tests.corpus.making import Documents, make_corpus
+from tests.corpus.making import Documents, joined, make_corpus
 
 DOCUMENTS = st.lists(
     st.lists(st.lists(st.integers(1, 9), min_size=1, max_size=8), min_size=1, max_size=6), min_size=1, max_size=8
@@ -48,7 +49,7 @@ def sentences_of(corpus: PreparedCorpus) -> list[list[list[list[int]]]]:
         words = np.unpackbits(shard.words, bitorder="little", count=len(shard.tokens)).astype(bool)
         documents = []
         bounds = [*shard.documents.tolist(), len(shard.tokens)]
-        for first, last in zip(bounds, bounds[1:], strict=False):
+        for first, last in pairwise(bounds):
             starts = [start for start in shard.sentences.tolist() if first <= start < last]
             documents.append(
                 [
@@ -63,7 +64,7 @@ def sentences_of(corpus: PreparedCorpus) -> list[list[list[list[int]]]]:
 def pieces_of(sentence: list[list[int]], room: int) -> list[list[int]]:
     """A sentence, split between words where it is longer than `room`; a word longer than that is cut."""
     if sum(map(len, sentence)) <= room:
-        return [sum(sentence, [])]
+        return [joined(sentence)]
     pieces: list[list[int]] = [[]]
     for word in sentence:
         if pieces[-1] and len(pieces[-1]) + len(word) > room:
@@ -155,14 +156,26 @@ def test_columns_go_on_without_a_gap_and_hold_every_token_once(
             return
         blocks = ColumnBlocks(corpus, length=room, columns=columns, separator_id=separator)
         found = split(everything(blocks))
-        joined = [sum(found[column::columns], []) for column in range(columns)]
-        assert sum(joined, []) == stream
-        sizes = [len(column) for column in joined]
+        whole = [joined(found[column::columns]) for column in range(columns)]
+        assert joined(whole) == stream
+        sizes = [len(column) for column in whole]
         assert max(sizes) - min(sizes) <= 1
         assert all(len(block) == room for block in found[:-columns])
         assert all(found)
 
     with_corpus(documents, shard_tokens, check)
+
+
+def test_columns_with_a_stride_see_tokens_again(tmp_path: Path) -> None:
+    corpus = make_corpus(tmp_path, MANY, shard_tokens=100)
+    whole = corpus.read([0], [corpus.counts.tokens]).ids.tolist()
+    size = len(whole) // 2
+    blocks = ColumnBlocks(corpus, length=8, stride=4, columns=2)
+    first, second = whole[: len(whole) - size], whole[len(whole) - size :]
+    expected = [part[k : k + 8] for k in range(0, len(first), 4) for part in (first, second) if part[k : k + 8]]
+    assert split(everything(blocks)) == expected
+    with pytest.raises(InputError, match="a stride of 9 does not fit blocks with room for 8 tokens"):
+        ColumnBlocks(corpus, length=8, stride=9)
 
 
 def kinds(corpus: PreparedCorpus) -> list[Blocks]:

@@ -1,12 +1,14 @@
 """A preparation that is killed, at any moment, goes on to the corpus an undisturbed one gives."""
 
 import errno
+import multiprocessing
 import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +16,9 @@ import pytest
 
 from spanlab.corpus import Options, plan_preparation, run_preparation
 from spanlab.corpus.manifest import MANIFEST, WORK
+from spanlab.corpus.prepare import Progress
 from spanlab.corpus.writer import STATE, CorpusWriter
-from spanlab.errors import InputError
+from spanlab.errors import InputError, SpanlabError
 from spanlab.text import Tokenizer
 from tests.corpus.making import folder_digest
 
@@ -129,6 +132,20 @@ def test_a_full_disk_is_told_and_gone_on_from(
     assert folder_digest(out) == folder_digest(tmp_path / "whole")
 
 
+def test_a_worker_that_dies_is_told_and_gone_on_from(tokenizer: Tokenizer, texts: Path, tmp_path: Path) -> None:
+    prepare(tokenizer, texts, tmp_path / "whole")
+
+    def kill_a_worker(_: Progress) -> None:
+        os.kill(multiprocessing.active_children()[0].pid or 0, signal.SIGKILL)
+
+    plan = plan_preparation([str(texts)], replace(OPTIONS, segment_bytes=500, shard_tokens=600))
+    with pytest.raises(SpanlabError, match=r"a worker process died .* run the command again with fewer --workers"):
+        run_preparation(plan, tokenizer=tokenizer, out=tmp_path / "out", workers=2, on_progress=kill_a_worker)
+    run_preparation(plan, tokenizer=tokenizer, out=tmp_path / "out", workers=2)
+    run_preparation(plan, tokenizer=tokenizer, out=tmp_path / "fresh", workers=1)
+    assert folder_digest(tmp_path / "out") == folder_digest(tmp_path / "fresh")
+
+
 SCRIPT = """
 import sys
 from spanlab.corpus import Options, plan_preparation, run_preparation
@@ -176,12 +193,12 @@ def test_sigkill_at_several_moments(tokenizer_folder: Path, tmp_path: Path) -> N
     shards = sorted((tmp_path / "whole").glob("shard-*.bin"))
     assert len(shards) >= 3
     moments: list[Callable[[], bool]] = [
-        lambda: (out / WORK).exists(),
-        lambda: (out / WORK / STATE).exists(),
-        lambda: (out / shards[0].name).exists(),
+        (out / WORK).exists,
+        (out / WORK / STATE).exists,
+        (out / shards[0].name).exists,
         lambda: (out / WORK / "tokens").stat().st_size > 30_000,
-        lambda: (out / shards[1].name).exists(),
-        lambda: (out / shards[2].name).exists(),
+        (out / shards[1].name).exists,
+        (out / shards[2].name).exists,
     ]
     killed = 0
     for moment in moments:

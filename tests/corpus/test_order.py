@@ -41,9 +41,9 @@ def test_samples_run_through_epochs(count: int, start: int, more: int, step: int
     assert list(zip(epochs.tolist(), indices.tolist(), strict=True)) == expected
 
 
-@pytest.mark.parametrize("count", [2, 3, 5, 8, 17, 64, 100])
+@pytest.mark.parametrize("count", [3, 10, 100])
 def test_every_sample_is_as_likely_at_every_position(count: int) -> None:
-    epochs = 4000
+    epochs = 1000
     order = SampleOrder(count, 0)
     seen = np.zeros((count, count))
     for epoch in range(epochs):

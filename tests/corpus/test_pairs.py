@@ -12,7 +12,7 @@ from spanlab.corpus import PairBlocks, PairLaw, PreparedCorpus
 from spanlab.corpus import pairs as pairs_module
 from spanlab.corpus.randomness import below, draw, sample_keys, uniform
 from spanlab.errors import InputError
-from tests.corpus.making import Documents, make_corpus
+from tests.corpus.making import Documents, joined, make_corpus
 
 DOCUMENTS = st.lists(
     st.lists(st.lists(st.integers(1, 5), min_size=1, max_size=6), min_size=1, max_size=9), min_size=2, max_size=9
@@ -81,7 +81,7 @@ def plain_pair(
     documents: list[list[list[int]]], name: int, chunk: list[list[int]], target: int, law: PairLaw, choices: Choices
 ) -> tuple[list[int], list[int], int, int]:
     end = 1 + choices.below(0, len(chunk) - 1) if len(chunk) > 1 else 1
-    first, rest = sum(chunk[:end], []), sum(chunk[end:], [])
+    first, rest = joined(chunk[:end]), joined(chunk[end:])
     coin = choices.uniform(1) < 0.5
     if law.task == "sentence_order" and len(chunk) > 1:
         return (rest, first, 1, 0) if coin else (first, rest, 0, 0)

@@ -13,9 +13,9 @@ from spanlab.corpus import Options, PreparedCorpus, plan_preparation, run_prepar
 from spanlab.corpus.manifest import Manifest, read_manifest
 from spanlab.corpus.prepare import Progress
 from spanlab.corpus.streams import LookAhead
-from spanlab.errors import InputError
+from spanlab.errors import InputError, SpanlabError
 from spanlab.text import Tokenizer
-from tests.corpus.making import folder_digest
+from tests.corpus.making import folder_digest, joined
 
 SMALL = {"segment_bytes": 1500, "shard_tokens": 2000}
 
@@ -46,7 +46,7 @@ def test_the_corpus_holds_the_documents_in_order_without_duplicates(
     assert counts.tokens == sum(map(len, expected))
     assert counts.bytes == sum(len(" ".join(path.read_text().split())) for path in files)
     assert len(manifest.shards) > 1
-    assert corpus.token_counts.tolist() == np.bincount(sum(expected, []), minlength=tokenizer.vocab_size).tolist()
+    assert corpus.token_counts.tolist() == np.bincount(joined(expected), minlength=tokenizer.vocab_size).tolist()
     inputs = [json.loads(line) for line in (tmp_path / "out" / "inputs.jsonl").read_text().splitlines()]
     assert [entry["source"] for entry in inputs] == [str(path) for path in sorted(texts.iterdir())]
     assert [entry["bytes"] for entry in inputs] == [path.stat().st_size for path in sorted(texts.iterdir())]
@@ -76,8 +76,7 @@ def test_the_first_of_duplicates_stays_whatever_the_workers(tokenizer: Tokenizer
 def test_one_text_in_many_formats_gives_one_corpus(tokenizer: Tokenizer, tmp_path: Path) -> None:
     zstandard = pytest.importorskip("zstandard", reason="the data extra is not installed")
     pyarrow = pytest.importorskip("pyarrow", reason="the data extra is not installed")
-    import pyarrow.parquet
-
+    parquet = pytest.importorskip("pyarrow.parquet", reason="the data extra is not installed")
     texts = ["one two. three", "four, five!", 'six "seven" eight\nnine']
     table = io.StringIO(newline="")
     csv.writer(table).writerows([["n", "body"], *([k, text] for k, text in enumerate(texts))])
@@ -87,7 +86,7 @@ def test_one_text_in_many_formats_gives_one_corpus(tokenizer: Tokenizer, tmp_pat
         "a.txt": "\n\n".join(texts).encode(),
     }
     buffer = io.BytesIO()
-    pyarrow.parquet.write_table(pyarrow.table({"body": texts}), buffer)
+    parquet.write_table(pyarrow.table({"body": texts}), buffer)
     plain["a.parquet"] = buffer.getvalue()
     packers = {"": bytes, ".gz": gzip.compress, ".xz": lzma.compress, ".zst": zstandard.compress}
     shards = set()
@@ -273,6 +272,20 @@ def test_a_folder_with_other_things_is_not_touched(tokenizer: Tokenizer, texts: 
     with pytest.raises(InputError, match=r"mine\.txt: a file is in the way"):
         prepare(tokenizer, out / "mine.txt", texts, documents="file")
     assert [path.name for path in out.iterdir()] == ["mine.txt"]
+
+
+def test_the_output_may_not_lie_in_the_input(tokenizer: Tokenizer, texts: Path) -> None:
+    with pytest.raises(InputError, match=r"out: the folder lies inside the input .*texts; choose another --out"):
+        prepare(tokenizer, texts / "out", texts, documents="file")
+    assert not (texts / "out").exists()
+
+
+def test_an_unknown_language_is_told_before_anything_is_written(
+    tokenizer: Tokenizer, texts: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(SpanlabError, match="no sentence rules for the language 'xx'"):
+        prepare(tokenizer, tmp_path / "out", texts, language="xx")
+    assert not (tmp_path / "out").exists()
 
 
 def test_two_preparations_do_not_share_a_folder(tokenizer: Tokenizer, texts: Path, tmp_path: Path) -> None:

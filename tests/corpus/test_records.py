@@ -46,9 +46,8 @@ def write_csv(path: Path, texts: list[str]) -> None:
 
 def write_parquet(path: Path, texts: list[str]) -> None:
     pyarrow = pytest.importorskip("pyarrow", reason="the data extra is not installed")
-    import pyarrow.parquet
-
-    pyarrow.parquet.write_table(pyarrow.table({"id": range(len(texts)), "text": texts}), path, row_group_size=3)
+    parquet = pytest.importorskip("pyarrow.parquet", reason="the data extra is not installed")
+    parquet.write_table(pyarrow.table({"id": range(len(texts)), "text": texts}), path, row_group_size=3)
 
 
 @pytest.mark.parametrize(("ending", "write"), [("jsonl", write_jsonl), ("csv", write_csv), ("parquet", write_parquet)])
@@ -168,6 +167,25 @@ def test_replaced_sequences_are_counted(tmp_path: Path) -> None:
     source = next(iter(find_sources([str(tmp_path / "a.txt")])))
     segment = next(iter(segments_of(source, layout=LAYOUT, field="text", limits=Limits())))
     assert documents_of(segment, documents="line", field="text", errors="replace")[1] == 2
+
+
+def test_halves_of_surrogate_pairs_are_found_or_replaced(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"text": "good \\ud83d\\ude00"}\n{"text": "half \\ud83d"}\n')
+    with pytest.raises(
+        InputError, match=r"a\.jsonl: document 1 .* holds bytes that are no text; mend it, or go on with"
+    ):
+        read(tmp_path / "a.jsonl")
+    assert read(tmp_path / "a.jsonl", errors="replace") == ["good 😀", "half �"]
+
+
+def test_parquet_bytes_that_are_no_text(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow", reason="the data extra is not installed")
+    parquet = pytest.importorskip("pyarrow.parquet", reason="the data extra is not installed")
+    column = pyarrow.array([b"good", None, b"b\xffd"]).view(pyarrow.utf8())
+    parquet.write_table(pyarrow.table({"text": column}), tmp_path / "a.parquet")
+    with pytest.raises(InputError, match=r"a\.parquet: document 2 from byte or row 0 on holds bytes that are no text"):
+        read(tmp_path / "a.parquet")
+    assert read(tmp_path / "a.parquet", errors="replace") == ["good", "", "b�d"]
 
 
 def test_a_file_that_shrinks_is_noticed(tmp_path: Path) -> None:

@@ -94,10 +94,13 @@ def test_small_files_share_a_task_and_tasks_depend_on_the_input_alone(texts: Pat
 
 
 def test_a_record_without_end_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "text.jsonl"
-    path.write_text('{"text": "' + "a" * 500 + '"}\n', encoding="utf-8")
-    with pytest.raises(InputError, match=r"text\.jsonl: the record at byte 0 .* no line end within 100 bytes"):
-        segments(path, "line", Limits(segment_bytes=10, record_bytes=100))
+    content = ('{"text": "a"}\n' * 7 + '{"text": "' + "a" * 500 + '"}\n').encode()
+    (tmp_path / "text.jsonl").write_bytes(content)
+    (tmp_path / "text.jsonl.gz").write_bytes(gzip.compress(content))
+    for name in ("text.jsonl", "text.jsonl.gz"):
+        for size in (5, 30):
+            with pytest.raises(InputError, match=rf"{name}:8: the line is longer than .* MiB; write one JSON object a"):
+                segments(tmp_path / name, "line", Limits(segment_bytes=size, record_bytes=200))
 
 
 def test_fingerprints_see_another_size_and_another_content(tmp_path: Path) -> None:

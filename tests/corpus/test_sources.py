@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,12 @@ def test_other_sources() -> None:
         ("-", "txt", None),
         ("datasets:some/name:config:train", "datasets", None),
     ]
+
+
+def test_a_pipe_is_sent_to_standard_input(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.txt")
+    with pytest.raises(InputError, match=r"a\.txt: not a regular file; pipe it in"):
+        list(find_sources([str(tmp_path / "a.txt")]))
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spanlab.text import Tokenizer
-from spanlab.text.pieces import cut_rule
+from spanlab.text.cuts import cut_long, cut_rule
 from spanlab.text.tokens import TokenTable
 from spanlab.text.words import ALONE, HAN, character_classes
 from tests.text.hostile_text import HONEST, hostile_text
@@ -38,14 +38,32 @@ def test_memory_is_used_for_the_kinds_it_was_made_for(trained: dict[str, Tokeniz
     }
 
 
-def test_full_memory_is_emptied_and_gives_the_same(
-    trained: dict[str, Tokenizer], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("kind", ["wordpiece cased", "bpe roberta", "unigram albert"])
+def test_full_memory_stops_learning_and_begins_anew(
+    trained: dict[str, Tokenizer], kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tokenizer = trained["wordpiece cased"]
-    monkeypatch.setattr("spanlab.text.pieces.MAXIMUM_PIECES", 20)
-    for line in HONEST.splitlines():
+    monkeypatch.setattr("spanlab.text.pieces.MOST_PIECES", 30)
+    tokenizer = Tokenizer(trained[kind]._backend)
+    sizes = []
+    for line in HONEST.splitlines() * 2:
         assert_same(tokenizer.encode_table([line]), tokenizer._encode_plainly([line]))
-        assert len(tokenizer._memory._numbers) < 20 + len(line)
+        sizes.append(len(tokenizer._memory._numbers))
+    assert max(sizes) <= 30
+    assert sizes.count(0) > 2  # emptied more than once (the first line is blank)
+
+
+@pytest.mark.parametrize("kind", ["wordpiece uncased", "bpe gpt", "unigram xlnet"])
+@given(texts=st.lists(hostile_text, min_size=1, max_size=3), length=st.integers(1, 30))
+def test_long_texts_are_cut_up_without_a_trace(
+    trained: dict[str, Tokenizer], kind: str, texts: list[str], length: int
+) -> None:
+    texts = [f"{HONEST[40:160]} {text} {HONEST[-80:]}" for text in texts]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("spanlab.text.pieces.AT_ONCE", length)
+        assert_same(trained[kind].encode_table(texts), trained[kind]._encode_plainly(texts))
+    parts = cut_long(texts[0], length)
+    assert len(parts) > 3
+    assert "".join(texts[0][first:last] for first, last in parts) == texts[0]
 
 
 def test_failure_while_learning_leaves_no_piece_without_tokens(trained: dict[str, Tokenizer]) -> None:

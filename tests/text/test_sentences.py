@@ -86,6 +86,14 @@ def test_language_can_be_told() -> None:
         sentence_spans("안녕", "kr")
 
 
+def test_long_runs_of_marks_are_gone_through_once() -> None:
+    for run in (".", "。", '"', ".)", "\n", "\n ", ". ", "「"):
+        text = "A" + run * (300_000 // len(run)) + "b"
+        spans = sentence_spans(text, "zh")
+        assert spans[0][0] == 0
+        assert spans[-1][1] == len(text)
+
+
 def test_documents_keep_the_sentences_they_came_with() -> None:
     text = "One. Two\nthree."
     assert Document(id="a", text=text).sentences() == [(0, 4), (5, 15)]

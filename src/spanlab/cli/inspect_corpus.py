@@ -75,7 +75,7 @@ def _print_figures(folder: Path, statistics: "CorpusStatistics") -> None:
     print_table(
         [
             ("corpus", str(folder)),
-            ("tokens", f"{counts.tokens:,} in {statistics.shards:,} shards"),
+            ("tokens", f"{counts.tokens:,} in {statistics.shards:,} shard{'s' * (statistics.shards > 1)}"),
             ("words", f"{counts.words:,} ({statistics.tokens_per_word:.3f} tokens a word)"),
             ("sentences", f"{counts.sentences:,}"),
             (

@@ -1,6 +1,5 @@
 """`spanlab prepare`: raw text to a prepared corpus."""
 
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -85,7 +84,7 @@ def prepare(
     stdin = LookAhead(sys.stdin.buffer) if "-" in files else None
     plan = plan_preparation(files, options, file_format=file_format, stdin=stdin)
     _tell_layout(plan)
-    manifest = _run(plan, loaded, out, workers or os.cpu_count() or 1, engine, overwrite)
+    manifest = _run(plan, loaded, out, workers, engine, overwrite)
     _print_result(manifest, out, json)
 
 
@@ -98,7 +97,12 @@ def _tell_layout(plan: "Plan") -> None:
 
 
 def _run(
-    plan: "Plan", tokenizer: "Tokenizer", out: Path, workers: int, engine: Literal["local", "ray"], overwrite: bool
+    plan: "Plan",
+    tokenizer: "Tokenizer",
+    out: Path,
+    workers: int | None,
+    engine: Literal["local", "ray"],
+    overwrite: bool,
 ) -> "Manifest":
     from rich.console import Console
     from rich.progress import (

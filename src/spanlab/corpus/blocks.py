@@ -101,7 +101,9 @@ class FullSentenceBlocks:
 class ColumnBlocks:
     """C continuous streams side by side: block t·C + c is step t of column c, and goes on where step t - 1 ended.
 
-    With a separator id, one follows every document. Columns differ by at most one token; the last step is shorter.
+    With a `stride` shorter than the length, step t begins `stride` tokens after step t - 1 and sees some of its tokens
+    again (XLNet's `reuse_len`). With a separator id, one follows every document. Columns differ by at most one token;
+    their last steps are shorter.
     """
 
     def __init__(
@@ -110,19 +112,22 @@ class ColumnBlocks:
         *,
         length: int,
         columns: int = 1,
+        stride: int | None = None,
         special_tokens: int = 0,
         separator_id: int | None = None,
     ) -> None:
         self._corpus, self._separator = corpus, separator_id
         self._room, self._columns = room_for_text(length, special_tokens), columns
-        documents = 0 if separator_id is None else corpus.counts.documents
-        self._size = corpus.counts.tokens + documents
-        if not 1 <= columns <= self._size:
-            raise InputError(f"{columns} columns cannot be made of {self._size} tokens", fix="ask for fewer columns")
-        self._shortest, self._longer = divmod(self._size, columns)
+        self._stride = self._room if stride is None else stride
+        if not 1 <= self._stride <= self._room:
+            raise InputError(f"a stride of {stride} does not fit blocks with room for {self._room} tokens")
+        size = corpus.counts.tokens + (0 if separator_id is None else corpus.counts.documents)
+        if not 1 <= columns <= size:
+            raise InputError(f"{columns} columns cannot be made of {size} tokens", fix="ask for fewer columns")
+        self._shortest, self._longer = divmod(size, columns)
 
     def __len__(self) -> int:
-        steps, rest = divmod(self._shortest, self._room)
+        steps, rest = divmod(self._shortest, self._stride)
         # Where whole steps fill the short columns, the longer ones, which come first, have one more token each.
         return steps * self._columns + (self._columns if rest else self._longer)
 
@@ -131,7 +136,7 @@ class ColumnBlocks:
         steps, columns = np.divmod(numbers, self._columns)
         first = columns * self._shortest + np.minimum(columns, self._longer)
         end = first + self._shortest + (columns < self._longer)
-        starts = first + steps * self._room
+        starts = first + steps * self._stride
         stops = np.minimum(starts + self._room, end)
         if self._separator is None:
             return one_segment(numbers, self._corpus.read(starts, stops))

@@ -3,7 +3,7 @@
 What enters is documents with sentence starts; what leaves is flat arrays: ids, word starts, tokens of each sentence.
 A long document goes through the tokenizer in windows that end between sentences (or, in a sentence too long, between
 words) and begin with the space before them, so the tokens are those of the whole document while memory stays that of
-a window; short documents share a call.
+a window; short documents share a call. Only text that writes no spaces must be cut without one, once in a long while.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -74,7 +74,7 @@ def _batches(documents: Iterable[Sentences]) -> Iterator[_Batch]:
     batch = _Batch()
     for document in documents:
         cuts, opens = _fragments(document)
-        for first, last in _windows(cuts):
+        for first, last in _windows(document.text, cuts):
             end = cuts[last] if last < len(cuts) else len(document.text)
             batch.add(document.text[cuts[first] : end], cuts[first:last], opens[first:last])
             if batch.size >= _BATCH_CHARACTERS:
@@ -104,11 +104,12 @@ def _fragments(document: Sentences) -> tuple[list[int], list[bool]]:
     return pieces, opens
 
 
-def _windows(cuts: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Runs of fragments, as pairs of fragment numbers, each about as long as a window."""
+def _windows(text: str, cuts: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Runs of fragments, as pairs of fragment numbers, each about as long as a window; the next begins with a space."""
     first = 0
     for number in range(1, len(cuts)):
-        if cuts[number] - cuts[first] >= _WINDOW_CHARACTERS:
+        size = cuts[number] - cuts[first]
+        if size >= _WINDOW_CHARACTERS and (text[cuts[number]] == " " or size >= 4 * _WINDOW_CHARACTERS):
             yield first, number
             first = number
     yield first, len(cuts)

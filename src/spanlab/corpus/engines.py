@@ -8,7 +8,7 @@ import os
 import signal
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context, parent_process
@@ -19,23 +19,29 @@ from spanlab.corpus.segments import Task
 from spanlab.errors import MissingExtraError, SpanlabError
 
 Engine = Literal["local", "ray"]
+Parts = Generator[tuple[Task, Part], None, None]
+"""Tasks with their parts; to be closed when no more are wanted."""
 Handle = TypeVar("Handle")
 
 
-def run_tasks(
-    tasks: Iterable[Task], settings: Settings, *, engine: Engine, workers: int
-) -> Iterator[tuple[Task, Part]]:
-    """Each task with its part, in the order of the tasks."""
+def run_tasks(tasks: Iterable[Task], settings: Settings, *, engine: Engine, workers: int | None) -> Parts:
+    """Each task with its part, in the order of the tasks; `workers` None is as many as there are cores."""
     if engine == "ray":
         return _run_on_ray(tasks, settings, workers)
+    workers = workers or os.cpu_count() or 1
     if workers == 1:
-        return ((task, tokenise(task, settings)) for task in tasks)
+        return _run_here(tasks, settings)
     return _run_in_processes(tasks, settings, workers)
+
+
+def _run_here(tasks: Iterable[Task], settings: Settings) -> Parts:
+    for task in tasks:
+        yield task, tokenise(task, settings)
 
 
 def _in_order(
     tasks: Iterable[Task], submit: Callable[[Task], Handle], result: Callable[[Handle], Part], ahead: int
-) -> Iterator[tuple[Task, Part]]:
+) -> Parts:
     """Submit up to `ahead` tasks before the first result is waited for, then one for every result."""
     waiting: deque[tuple[Task, Handle]] = deque()
     for task in tasks:
@@ -48,7 +54,7 @@ def _in_order(
         yield first, result(handle)
 
 
-def _run_in_processes(tasks: Iterable[Task], settings: Settings, workers: int) -> Iterator[tuple[Task, Part]]:
+def _run_in_processes(tasks: Iterable[Task], settings: Settings, workers: int) -> Parts:
     # Spawned, not forked: the tokenizer and the caller may have started threads.
     pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_start_worker)
     try:
@@ -59,7 +65,10 @@ def _run_in_processes(tasks: Iterable[Task], settings: Settings, workers: int) -
             "it goes on from there"
         ) from None
     finally:
-        pool.shutdown(wait=False, cancel_futures=True)
+        # Whatever is still running is wanted no more; waiting for it would make Ctrl-C slow.
+        for process in list(pool._processes.values()):
+            process.terminate()
+        pool.shutdown(cancel_futures=True)
 
 
 def _start_worker() -> None:
@@ -76,7 +85,7 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
-def _run_on_ray(tasks: Iterable[Task], settings: Settings, workers: int) -> Iterator[tuple[Task, Part]]:
+def _run_on_ray(tasks: Iterable[Task], settings: Settings, workers: int | None) -> Parts:
     try:
         import ray
     except ImportError:
@@ -84,6 +93,7 @@ def _run_on_ray(tasks: Iterable[Task], settings: Settings, workers: int) -> Iter
     started_here = not ray.is_initialized()
     if started_here:
         _join_or_start_cluster(ray, workers)
+    workers = workers or int(ray.cluster_resources()["CPU"])
     remote = ray.remote(num_cpus=1)(_tokenise_on_ray)
     shared = ray.put(settings)
 
@@ -104,7 +114,7 @@ def _run_on_ray(tasks: Iterable[Task], settings: Settings, workers: int) -> Iter
             ray.shutdown()
 
 
-def _join_or_start_cluster(ray: Any, workers: int) -> None:  # noqa: ANN401 (the module)
+def _join_or_start_cluster(ray: Any, workers: int | None) -> None:  # noqa: ANN401 (the module)
     """The cluster that RAY_ADDRESS names, or one started on this machine for the while."""
     if os.environ.get("RAY_ADDRESS"):
         ray.init(log_to_driver=False)

@@ -1,7 +1,7 @@
 """The folder a corpus is written to: fresh, to be gone on with, or whole already."""
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,8 +13,11 @@ INDEX = "blocks"
 _LOCK = "lock"
 
 
-def check_folder(folder: Path, *, overwrite: bool) -> None:
+def check_folder(folder: Path, inputs: Iterable[str], *, overwrite: bool) -> None:
     """Refuse a folder that may not be written to, without touching it."""
+    for name in inputs:
+        if Path(name).is_dir() and folder.resolve().is_relative_to(Path(name).resolve()):
+            raise InputError(f"the folder lies inside the input {name}", path=folder, fix="choose another --out")
     if folder.exists() and not folder.is_dir():
         raise InputError("a file is in the way", path=folder, fix="choose another --out")
     if not folder.exists() or (folder / WORK).exists():

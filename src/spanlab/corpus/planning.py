@@ -15,6 +15,7 @@ from spanlab.corpus.segments import Limits, segments_of
 from spanlab.corpus.sources import STDIN, Format, Source, find_sources
 from spanlab.corpus.streams import LookAhead, open_reader
 from spanlab.errors import InputError
+from spanlab.text import sentence_spans
 
 _SAMPLED_SOURCES = 8
 _SAMPLE_BYTES = 1 << 18
@@ -42,6 +43,7 @@ def plan_preparation(
     names: Sequence[str], options: Options, *, file_format: Format | None = None, stdin: LookAhead | None = None
 ) -> Plan:
     """The plan for what `names` stand for; what `options` leave open about the layout is detected."""
+    sentence_spans("", options.language)  # an unknown language is told now, not by a worker
     first: list[Source] = []
     size: int | None = 0
     text_files = 0

@@ -9,7 +9,7 @@ import errno
 import hashlib
 import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -58,16 +58,20 @@ def run_preparation(
     *,
     tokenizer: Tokenizer,
     out: str | Path,
-    workers: int = 1,
+    workers: int | None = 1,
     engine: Engine = "local",
     overwrite: bool = False,
     commit_seconds: float = 5.0,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> Manifest:
-    """Prepare the corpus of a plan in the folder `out`, or go on with it where an interrupted run left off."""
+    """Prepare the corpus of a plan in the folder `out`, or go on with it where an interrupted run left off.
+
+    `workers` None is as many as there are cores. More than one are processes that import the caller's main module:
+    a script must call this under `if __name__ == "__main__"`.
+    """
     folder = Path(out)
     with _readable_disk_errors(folder):
-        check_folder(folder, overwrite=overwrite)
+        check_folder(folder, plan.names, overwrite=overwrite)
         with working_folder(folder):
             if (folder / MANIFEST).exists() and not overwrite:
                 remove_work(folder)  # all that an earlier run, killed at its very end, had left to do
@@ -124,7 +128,7 @@ def _write_parts(
     writer: CorpusWriter,
     plan: Plan,
     folder: Path,
-    workers: int,
+    workers: int | None,
     engine: Engine,
     on_progress: Callable[[Progress], None] | None,
 ) -> None:
@@ -140,11 +144,12 @@ def _write_parts(
     )
     all_tasks = tasks(_segments(plan, folder), options.segment_bytes)
     size = _skip_done(all_tasks, writer.state, folder)
-    for task, part in run_tasks(all_tasks, settings, engine=engine, workers=workers):
-        writer.append(part, _chained(writer.state.chain, task))
-        size += sum(segment.size for segment in task)
-        if on_progress:
-            on_progress(Progress(text_bytes=size, counts=writer.state.counts))
+    with closing(run_tasks(all_tasks, settings, engine=engine, workers=workers)) as parts:
+        for task, part in parts:
+            writer.append(part, _chained(writer.state.chain, task))
+            size += sum(segment.size for segment in task)
+            if on_progress:
+                on_progress(Progress(text_bytes=size, counts=writer.state.counts))
 
 
 def _segments(plan: Plan, folder: Path) -> Iterator[Segment]:
@@ -160,7 +165,7 @@ def _segments(plan: Plan, folder: Path) -> Iterator[Segment]:
                 size += segment.size
                 yield segment
             entry = {"source": source.name, "format": source.format, "bytes": source.size, "text_bytes": size}
-            inputs.write(json.dumps(entry, ensure_ascii=False) + "\n")
+            inputs.write(json.dumps(entry) + "\n")
 
 
 def _skip_done(all_tasks: Iterator[Task], state: State, folder: Path) -> int:

@@ -7,7 +7,8 @@ that is not what its format promises is an error that names the line.
 import csv
 import io
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,16 +17,18 @@ from spanlab.corpus.segments import Segment
 from spanlab.errors import InputError, did_you_mean
 
 ErrorHandling = Literal["strict", "replace"]
+_HALF = re.compile("[\ud800-\udfff]")
 
 
 def documents_of(segment: Segment, *, documents: Documents, field: str, errors: ErrorHandling) -> tuple[list[str], int]:
     """The documents of a segment as they stand in the input, and how many wrong byte sequences were replaced."""
     if segment.documents is not None:
-        return list(segment.documents), 0
+        return _without_halves(segment, segment.documents, errors)
     data = _read(segment) if segment.data is None else segment.data
     text, replaced = _decode(segment, data, errors)
     if segment.source.format == "jsonl":
-        return list(_json_documents(segment, text, field)), replaced
+        texts, halves = _without_halves(segment, _json_documents(segment, text, field), errors)
+        return texts, replaced + halves
     if segment.source.format == "csv":
         return list(_csv_documents(segment, text, field)), replaced
     if documents == "line":
@@ -63,6 +66,22 @@ def _decode(segment: Segment, data: bytes, errors: ErrorHandling) -> tuple[str, 
             line=segment.line_of(error.start),
             fix="convert the file to UTF-8, or go on with --errors replace",
         ) from None
+
+
+def _without_halves(segment: Segment, texts: Iterable[str], errors: ErrorHandling) -> tuple[list[str], int]:
+    """The texts without halves of surrogate pairs, which JSON can spell and no text can hold; how many there were."""
+    clean, replaced = [], 0
+    for number, text in enumerate(texts):
+        halves = 0 if text.isascii() else len(_HALF.findall(text))
+        if halves and errors == "strict":
+            raise InputError(
+                f"document {number} from byte or row {segment.start} on holds bytes that are no text",
+                path=segment.source.name,
+                fix="mend it, or go on with --errors replace",
+            )
+        clean.append(_HALF.sub("\ufffd", text) if halves else text)
+        replaced += halves
+    return clean, replaced
 
 
 def _json_documents(segment: Segment, text: str, field: str) -> Iterator[str]:

@@ -58,9 +58,10 @@ class Segment:
     def fingerprint(self) -> bytes:
         """Changes when the segment's content does: by size and time for a file, by content for what streams."""
         place = f"{self.source.name}|{self.source.size}|{self.source.modified}|{self.start}|{self.stop}|{self.cut}"
-        digest = hashlib.blake2b(place.encode(), digest_size=16)
-        for part in (self.data or b"", *(text.encode() for text in self.documents or ())):
-            digest.update(part)
+        digest = hashlib.blake2b(place.encode(errors="surrogateescape"), digest_size=16)
+        digest.update(self.data or b"")
+        for text in self.documents or ():
+            digest.update(text.encode(errors="surrogatepass") + b"\n")
         return digest.digest()
 
     @property
@@ -113,7 +114,7 @@ def _byte_segments(source: Source, layout: Layout, limits: Limits, stdin: LookAh
         start = len(_BOM) if reader.read(0, len(_BOM)) == _BOM else 0
         line = 1
         while True:
-            stop, cut = _next_cut(reader, source, start, layout, limits)
+            stop, cut = _next_cut(reader, source, start, line, layout, limits)
             if stop == start:
                 return
             data = None if source.splittable else reader.read(start, stop)
@@ -125,7 +126,9 @@ def _byte_segments(source: Source, layout: Layout, limits: Limits, stdin: LookAh
         reader.close()
 
 
-def _next_cut(reader: ByteReader, source: Source, start: int, layout: Layout, limits: Limits) -> tuple[int, bool]:
+def _next_cut(
+    reader: ByteReader, source: Source, start: int, line: int, layout: Layout, limits: Limits
+) -> tuple[int, bool]:
     """Where the segment from `start` ends, and whether that is inside a document."""
     longest = limits.record_bytes if source.format == "jsonl" else limits.document_bytes
     position = start + min(limits.segment_bytes, longest)
@@ -139,12 +142,19 @@ def _next_cut(reader: ByteReader, source: Source, start: int, layout: Layout, li
     if (end := reader.end(start + longest + 1)) <= start + longest:
         return end, False
     if source.format == "jsonl":
-        raise InputError(
-            f"the record at byte {start} and those after it hold no line end within {longest} bytes",
-            path=source.name,
-            fix="write one JSON object a line, and split very long documents",
-        )
+        raise _endless_line(reader, source, start, line, limits)
     return _forced_cut(reader, start, start + longest), True
+
+
+def _endless_line(reader: ByteReader, source: Source, start: int, line: int, limits: Limits) -> InputError:
+    before = reader.read(start, start + limits.segment_bytes).count(b"\n")
+    first = file_line(source.name, start) if source.splittable else line
+    return InputError(
+        f"the line is longer than {(limits.record_bytes - limits.segment_bytes) / 2**20:.3g} MiB",
+        path=source.name,
+        line=first + before,
+        fix="write one JSON object a line, and split very long documents",
+    )
 
 
 def _forced_cut(reader: ByteReader, start: int, stop: int) -> int:

@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from stat import S_ISREG
 from typing import Literal
 
 from spanlab.errors import InputError
@@ -102,6 +103,8 @@ def _file(path: Path, file_format: Format | None) -> Source:
             f"'{path.suffix}' is no format that is read here", path=path, fix="say --format txt, or another"
         )
     status = path.stat()
+    if not S_ISREG(status.st_mode):
+        raise InputError("not a regular file", path=path, fix="pipe it in: … | spanlab prepare - …")
     return Source(
         name=str(path), format=chosen, compression=compression, size=status.st_size, modified=status.st_mtime_ns
     )

@@ -17,7 +17,7 @@ class Lengths:
     mean: float
     longest: int
     histogram: tuple[tuple[int, int, int], ...]
-    """(shortest, longest, how many) of each bin; bins double in width."""
+    """(shortest, longest, how many) of each bin, from the first that is not empty on; bins double in width."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,5 +66,6 @@ def _lengths(corpus: PreparedCorpus, unit: Unit) -> Lengths:
         lengths = np.diff(starts.astype(np.int64), append=len(shard.tokens))
         histogram += np.bincount(np.frexp(lengths)[1], minlength=_BINS + 1)  # bin k holds 2^(k-1) to 2^k - 1
         longest, count = max(longest, int(lengths.max())), count + len(lengths)
-    bins = tuple((1 << (k - 1), (1 << k) - 1, int(histogram[k])) for k in range(1, longest.bit_length() + 1))
+    used = range(int(np.flatnonzero(histogram)[0]), longest.bit_length() + 1)
+    bins = tuple((1 << (k - 1), (1 << k) - 1, int(histogram[k])) for k in used)
     return Lengths(mean=corpus.counts.tokens / count, longest=longest, histogram=bins)

@@ -99,11 +99,19 @@ def parquet_chunks(source: Source, field: str, chunk_characters: int) -> Iterato
         file = pyarrow.parquet.ParquetFile(_seekable(source))
         _check_column(source, field, file.schema_arrow.names)
         batches = file.iter_batches(batch_size=256, columns=[field])
-        yield from _chunks(
-            source, field, (value for batch in batches for value in batch[0].to_pylist()), chunk_characters
-        )
+        values = (value for batch in batches for value in _column_texts(batch[0]))
+        yield from _chunks(source, field, values, chunk_characters)
     except (pyarrow.ArrowInvalid, pyarrow.ArrowException, OSError) as error:
         raise InputError(f"not a readable .parquet file ({error})".replace("\n", " "), path=source.name) from None
+
+
+def _column_texts(column: Any) -> list[Any]:  # noqa: ANN401 (an array of pyarrow)
+    """The values of a column; bytes that are no text come as halves of surrogate pairs, for the worker to judge."""
+    try:
+        values: list[Any] = column.to_pylist()
+        return values
+    except UnicodeDecodeError:
+        return [value and value.decode("utf-8", "surrogateescape") for value in column.cast("binary").to_pylist()]
 
 
 def _seekable(source: Source) -> Any:  # noqa: ANN401 (a path or a file)
@@ -121,7 +129,7 @@ def _seekable(source: Source) -> Any:  # noqa: ANN401 (a path or a file)
 
 
 def dataset_chunks(source: Source, field: str, chunk_characters: int) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """(first row, documents) of the chunks of `datasets:NAME[:CONFIG][:SPLIT]`, streamed; the split is train, unsaid."""
+    """(first row, documents) of the chunks of `datasets:NAME[:CONFIG][:SPLIT]`, streamed; the split unsaid is train."""
     try:
         import datasets
     except ImportError:

@@ -7,28 +7,53 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from spanlab.text.case_guard import check_model_case
     from spanlab.text.documents import Document
     from spanlab.text.sentences import line_spans, sentence_spans
     from spanlab.text.tokenizer import Tokenizer
     from spanlab.text.tokens import Tokens
+    from spanlab.text.training import TokenizerConfig, train_tokenizer
+    from spanlab.text.windows import Window, cut_windows, merge_best, merge_mean
     from spanlab.text.words import Segmenter, word_spans
 
-__all__ = ["Document", "Segmenter", "Tokenizer", "Tokens", "line_spans", "sentence_spans", "word_spans"]
+__all__ = [
+    "Document",
+    "Segmenter",
+    "Tokenizer",
+    "TokenizerConfig",
+    "Tokens",
+    "Window",
+    "check_model_case",
+    "cut_windows",
+    "line_spans",
+    "merge_best",
+    "merge_mean",
+    "sentence_spans",
+    "train_tokenizer",
+    "word_spans",
+]
 
 _HOMES = {
-    "Document": "spanlab.text.documents",
-    "Segmenter": "spanlab.text.words",
-    "Tokenizer": "spanlab.text.tokenizer",
-    "Tokens": "spanlab.text.tokens",
-    "line_spans": "spanlab.text.sentences",
-    "sentence_spans": "spanlab.text.sentences",
-    "word_spans": "spanlab.text.words",
+    "Document": "documents",
+    "Segmenter": "words",
+    "Tokenizer": "tokenizer",
+    "TokenizerConfig": "training",
+    "Tokens": "tokens",
+    "Window": "windows",
+    "check_model_case": "case_guard",
+    "cut_windows": "windows",
+    "line_spans": "sentences",
+    "merge_best": "windows",
+    "merge_mean": "windows",
+    "sentence_spans": "sentences",
+    "train_tokenizer": "training",
+    "word_spans": "words",
 }
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 (any public name)
     if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
+        return getattr(import_module(f"spanlab.text.{_HOMES[name]}"), name)
     raise AttributeError(f"module 'spanlab.text' has no attribute '{name}'")
 
 

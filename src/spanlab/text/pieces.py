@@ -1,83 +1,22 @@
 """Encoding each distinct piece of text once.
 
-Text repeats itself: 60 MB of novels hold 13 million words and 150 thousand different ones. Where a tokenizer treats
-the pieces between certain places independently of each other, a piece met before need not be tokenized again: its
-ids, offsets and word starts are looked up and laid end to end by numpy. That is several times as fast as
-`tokenizers` itself, and boundaries come free.
-
-Whether and where a tokenizer allows this is read from its own description, never guessed: `cut_rule` knows BERT's
-pre-tokenizer (pieces are words), the byte-level one (a word with the space before it) and SentencePiece's as in
-ALBERT and XLNet (a word between spaces). Any other goes the plain way. Texts that hold an added token that a cut
-could break go the plain way too. A property test holds the two ways equal on hostile text.
+Text repeats itself: 60 MB of novels hold 13 million words and 100 thousand different ones. A piece met before need
+not be tokenized again: its ids, offsets and word starts are looked up and laid end to end by numpy. That is several
+times as fast as `tokenizers` itself, and boundaries come free. `cuts` says which pieces are independent.
 """
 
-import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
 from spanlab.text.alignment import join, text_bases
+from spanlab.text.cuts import CutRule, cut_long, find_pieces
 from spanlab.text.tokens import TokenTable, ranges
-from spanlab.text.words import MARK, ODD, SPACE, character_classes, code_points, word_begins
 
-MAXIMUM_PIECES = 1 << 18
-"""Pieces remembered before the memory is emptied: some 50 MB, and more than the words of any but huge corpora."""
-
-_LOCAL_NORMALIZERS = frozenset({"NFC", "NFD", "NFKC", "NFKD", "StripAccents", "Lowercase", "Precompiled"})
-
-
-@dataclass(frozen=True, kw_only=True)
-class CutRule:
-    """Where text may be cut for a tokenizer, and which texts must not be."""
-
-    places: Literal["words", "spaces before", "spaces between"]
-    unsafe: re.Pattern[str] | None
-    """Matches a text that holds an added token which the cuts could break."""
-
-
-def cut_rule(description: Mapping[str, Any]) -> CutRule | None:
-    """The rule for a tokenizer, from its `tokenizer.json`; None if its pieces are not known to be independent."""
-    added = description["added_tokens"]
-    places = _cut_places(description["normalizer"], description["pre_tokenizer"])
-    if places is None or any(token["normalized"] for token in added):
-        return None
-    fragile = [token["content"] for token in added if places == "words" or _needs_neighbours(token)]
-    return CutRule(places=places, unsafe=re.compile("|".join(map(re.escape, fragile))) if fragile else None)
-
-
-def _needs_neighbours(token: Mapping[str, Any]) -> bool:
-    flags = token["lstrip"] or token["rstrip"] or token["single_word"]
-    return bool(flags) or any(character.isspace() for character in token["content"])
-
-
-def _cut_places(
-    normalizer: Mapping[str, Any] | None, splitter: Mapping[str, Any] | None
-) -> Literal["words", "spaces before", "spaces between"] | None:
-    if splitter == {"type": "BertPreTokenizer"} and normalizer is not None:
-        isolates_han = normalizer["type"] == "BertNormalizer" and normalizer["handle_chinese_chars"]
-        return "words" if isolates_han else None
-    if splitter is None or not _is_local(normalizer):
-        return None
-    if splitter["type"] == "ByteLevel":
-        return "spaces before" if splitter["use_regex"] and not splitter["add_prefix_space"] else None
-    if splitter["type"] == "Sequence":
-        parts = [(part["type"], part.get("prepend_scheme")) for part in splitter["pretokenizers"]]
-        return "spaces between" if parts == [("WhitespaceSplit", None), ("Metaspace", "always")] else None
-    return None
-
-
-def _is_local(normalizer: Mapping[str, Any] | None) -> bool:
-    """Whether what a normalizer does to a word does not depend on the words around it."""
-    if normalizer is None:
-        return True
-    if normalizer["type"] == "Sequence":
-        return all(_is_local(part) for part in normalizer["normalizers"])
-    if normalizer["type"] == "Replace":
-        pattern = normalizer["pattern"].get("String", " ")
-        return not any(character.isspace() for character in pattern + normalizer["content"])
-    return normalizer["type"] in _LOCAL_NORMALIZERS
+MOST_PIECES = 1 << 18
+"""Pieces remembered: some 50 MB, and more than the words of any but huge corpora."""
+AT_ONCE = 1 << 20
+"""Characters looked at together; more are cut up, so that one huge text costs no more memory than many small ones."""
 
 
 class _Numbering(dict[str, int]):
@@ -93,8 +32,29 @@ class _Numbering(dict[str, int]):
         return number
 
 
+class _Rows:
+    """A table of integers that grows at its end."""
+
+    def __init__(self, columns: int) -> None:
+        self.values = np.empty((1 << 12, columns), dtype=np.int32)
+        self.used = 0
+
+    def append(self, *columns: np.ndarray) -> None:
+        first, self.used = self.used, self.used + len(columns[0])
+        if self.used > len(self.values):
+            grown = np.empty((2 * self.used, len(columns)), dtype=np.int32)
+            grown[:first] = self.values[:first]
+            self.values = grown
+        for column, values in enumerate(columns):
+            self.values[first : self.used, column] = values
+
+
 class PieceMemory:
-    """Tokens of the pieces met so far. Its answers do not depend on what it has met."""
+    """Tokens of the pieces met so far. Its answers do not depend on what it has met.
+
+    When it is full it learns nothing more, since the frequent pieces come early; when it has met as many unknown
+    pieces again as it can hold, the text has changed, and it begins anew.
+    """
 
     def __init__(self, encode: Callable[[Sequence[str]], TokenTable], rule: CutRule) -> None:
         self._encode, self._rule = encode, rule
@@ -102,48 +62,65 @@ class PieceMemory:
 
     def _forget(self) -> None:
         self._numbers = _Numbering()
-        self._table = np.empty((1 << 12, 4), dtype=np.int32)  # id, start, end and word start of a token
-        self._used = 0
-        self._firsts = np.empty(0, dtype=np.int64)  # of each piece, its first token in the table
-        self._counts = np.empty(0, dtype=np.int64)
+        self._tokens = _Rows(4)  # id, start, end and word start of each token
+        self._spans = _Rows(2)  # first token of each piece, and how many
+        self._unlearnt = 0
 
     def encode(self, texts: Sequence[str]) -> TokenTable:
         """The tokens of `texts`, as `encode` would give them."""
-        if max(len(self._numbers), self._used // 4) > MAXIMUM_PIECES:
-            self._forget()
-        bases = text_bases(texts)
-        joined = join(texts)
-        firsts, lasts = find_pieces(joined, bases, self._rule)
+        if sum(map(len, texts)) <= AT_ONCE:
+            return self._encode_at_once(texts)
+        parts = [(number, *part) for number, text in enumerate(texts) for part in cut_long(text, AT_ONCE)]
+        tables = []
+        for group in _groups(parts):
+            table = self._encode_at_once([texts[number][first:last] for number, first, last in group])
+            shifts = np.repeat(np.array([first for _, first, _ in group], dtype=np.int32), table.counts)
+            tables.append((table.ids, table.starts + shifts, table.ends + shifts, table.word_starts, table.counts))
+        ids, starts, ends, word_starts, counts = map(np.concatenate, zip(*tables, strict=True))
+        owners = [number for number, _, _ in parts]
+        whole = np.bincount(owners, weights=counts, minlength=len(texts)).astype(np.int64)
+        return TokenTable(ids=ids, starts=starts, ends=ends, word_starts=word_starts, counts=whole)
+
+    def _encode_at_once(self, texts: Sequence[str]) -> TokenTable:
+        bases, joined = text_bases(texts), join(texts)
+        firsts, lasts = find_pieces(joined, bases, self._rule.places)
         pieces = [joined[first:last] for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True)]
-        numbers = np.fromiter(map(self._numbers.__getitem__, pieces), np.int64, len(pieces))
-        if self._numbers.new:
+        known = len(self._numbers), self._tokens.used
+        try:
+            numbers = np.fromiter(map(self._numbers.__getitem__, pieces), np.int64, len(pieces))
             self._learn()
-        return self._gather(numbers, firsts, bases)
+        except BaseException:
+            self._forget()  # numbers were given out that have no tokens
+            raise
+        table = self._gather(numbers, firsts, bases)
+        if len(self._numbers) > MOST_PIECES:
+            self._unlearn(*known)
+        return table
 
     def _learn(self) -> None:
         """Encode the new pieces and put their tokens into the table."""
-        try:
-            learnt = self._encode(self._numbers.new)
-        except BaseException:
-            self._forget()  # the numbers given out have no tokens
-            raise
+        if not self._numbers.new:
+            return
+        learnt = self._encode(self._numbers.new)
+        self._spans.append(self._tokens.used + np.cumsum(learnt.counts) - learnt.counts, learnt.counts)
+        self._tokens.append(learnt.ids, learnt.starts, learnt.ends, learnt.word_starts)
         self._numbers.new = []
-        used, self._used = self._used, self._used + len(learnt.ids)
-        if self._used > len(self._table):
-            table = np.empty((2 * self._used, 4), dtype=np.int32)
-            table[:used] = self._table[:used]
-            self._table = table
-        columns = (learnt.ids, learnt.starts, learnt.ends, learnt.word_starts)
-        for column, values in enumerate(columns):
-            self._table[used : self._used, column] = values
-        self._firsts = np.concatenate((self._firsts, used + np.cumsum(learnt.counts) - learnt.counts))
-        self._counts = np.concatenate((self._counts, learnt.counts))
+
+    def _unlearn(self, pieces: int, tokens: int) -> None:
+        """Forget what came after the first `pieces` and `tokens`; everything, if that happens too often."""
+        self._unlearnt += len(self._numbers) - pieces
+        if self._unlearnt > MOST_PIECES:
+            self._forget()
+            return
+        while len(self._numbers) > pieces:
+            self._numbers.popitem()
+        self._spans.used, self._tokens.used = pieces, tokens
 
     def _gather(self, numbers: np.ndarray, firsts: np.ndarray, bases: np.ndarray) -> TokenTable:
         """The tokens of the numbered pieces that begin at `firsts`, counted from the base of their text."""
         text_of_piece = np.searchsorted(bases, firsts, side="right") - 1
-        counts = self._counts[numbers]
-        rows = self._table.take(ranges(self._firsts[numbers], counts), axis=0)
+        first_tokens, counts = self._spans.values.take(numbers, axis=0).T
+        rows = self._tokens.values.take(ranges(first_tokens, counts), axis=0)
         shifts = np.repeat((firsts - bases[text_of_piece]).astype(np.int32), counts)
         return TokenTable(
             ids=rows[:, 0].astype(np.uint32),
@@ -154,40 +131,15 @@ class PieceMemory:
         )
 
 
-def find_pieces(text: str, bases: np.ndarray, rule: CutRule) -> tuple[np.ndarray, np.ndarray]:
-    """First and last (exclusive) character of each piece of joined texts; no piece crosses from one to the next."""
-    classes = character_classes(code_points(text))
-    spaces = classes == SPACE  # a space that is ODD may be none to the tokenizer: it stays inside its piece
-    if rule.places == "spaces before":
-        return _cut_before_spaces(classes, spaces, bases)
-    stay = ODD | MARK if rule.places == "spaces between" else ODD
-    before = np.empty_like(classes)
-    before[0], before[1:] = SPACE, classes[:-1]
-    cuts = (classes & stay) == 0
-    cuts &= (before & (ODD | MARK)) == 0
-    if rule.places == "words":
-        cuts &= word_begins(text, classes)
-    else:
-        cuts &= ~spaces & (before == SPACE)
-    filled = np.flatnonzero(~spaces)  # what is not space
-    rank = np.cumsum(~spaces)
-    text_firsts = np.append(filled, len(text))[np.append(0, rank)[bases[:-1]]]  # first that is not space in each
-    cuts[text_firsts[text_firsts < bases[1:] - 1]] = True
-    firsts = np.flatnonzero(cuts)
-    lasts = filled[np.append(rank[firsts[1:]] - 2, len(filled) - 1)] + 1 if len(firsts) else firsts
-    return firsts, lasts
-
-
-def _cut_before_spaces(classes: np.ndarray, spaces: np.ndarray, bases: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Pieces that begin with the space before a word, as byte-level BPE wants them; they cover every character."""
-    cuts = np.zeros(len(classes) + 1, dtype=bool)
-    cuts[1:-1] = spaces[1:] & ((classes[:-1] & (SPACE | ODD)) == 0)
-    cuts[bases[1:] - 1] = False  # the separator is no part of a text
-    cuts[bases[:-1]] = True
-    cuts[-1] = False
-    firsts = np.flatnonzero(cuts)
-    lasts = np.append(firsts[1:], len(classes))
-    cuts[:] = False
-    cuts[bases[1:]] = True
-    lasts -= cuts[lasts]  # back over the separator
-    return firsts[lasts > firsts], lasts[lasts > firsts]
+def _groups(parts: list[tuple[int, int, int]]) -> Iterator[list[tuple[int, int, int]]]:
+    """The parts, in order, in groups of about as many characters as are looked at together."""
+    group: list[tuple[int, int, int]] = []
+    size = 0
+    for part in parts:
+        group.append(part)
+        size += part[2] - part[1]
+        if size >= AT_ONCE:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group

@@ -1,9 +1,8 @@
 """Sentence boundaries of English, Chinese and Korean text, by rule.
 
 What enters is a text; what leaves is character spans. One regular expression finds every mark that may end a
-sentence, and a few cheap questions about its neighbours decide. That is about as good on edited text as the libraries
-made for it and some hundred times as fast, which corpus preparation needs: `docs/explanation/sentences.md` has the
-measurements.
+sentence, and a few cheap questions about its neighbours decide. On edited text that is as good as the libraries made
+for it, and fast enough not to hold up corpus preparation: `docs/explanation/sentences.md` has the measurements.
 """
 
 import re
@@ -15,11 +14,12 @@ _LANGUAGES = ("en", "zh", "ko")
 _CLOSING = "\"'”’»)\\]}」』）】》〉*_"
 _OPENING = "\"'“‘«([{「『（【《〈*_-—–"
 
-# A mark with what closes after it and the space that follows; or an empty line.
-_WESTERN = re.compile(rf"[.!?…\n](?:(?<=\n)[^\S\n]*\n|(?<!\n)[.!?…]*[{_CLOSING}]*\s+)")
+# A mark with what closes after it and the space that follows; or an empty line. Only the first of several marks is
+# tried, so that a million full stops in a row are gone through once.
+_WESTERN = re.compile(rf"[.!?…\n](?:(?<=\n)[^\S\n]*\n|(?<=[.!?…])(?<![.!?…][.!?…])[.!?…]*+[{_CLOSING}]*+\s+)")
 # The marks of Chinese and Japanese need no space after them; nor do "." "!" "?" between two Han or Hangul characters.
 _EASTERN = re.compile(
-    rf"[.!?…\n。！？｡](?:(?<=\n)[^\S\n]*\n|(?<!\n)[.!?…。！？｡]*[{_CLOSING}]*"
+    rf"[.!?…\n。！？｡](?:(?<=\n)[^\S\n]*\n|(?<!\n)(?<![.!?…。！？｡][.!?…。！？｡])[.!?…。！？｡]*[{_CLOSING}]*"
     rf"(?:\s+|(?<=[。！？｡{_CLOSING}])|(?=[{_OPENING}]*[\u3400-\u9fff\uac00-\ud7a3])))"
 )
 _EASTERN_LETTER = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]")

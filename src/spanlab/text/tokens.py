@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Tokens:
     """The N tokens of one text, without special tokens."""
 
@@ -23,7 +23,7 @@ class Tokens:
         return len(self.ids)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class TokenTable:
     """The tokens of several texts laid end to end; `counts` says how many belong to each. Offsets are per text."""
 
