@@ -307,6 +307,7 @@ def test_blocks_are_framed() -> None:
         word_starts=np.array([True, False, True, True, True, True, True]),
         sentence_starts=np.array([True, False, False, True, True, False, False]),
         first_lengths=np.array([3, 3]),
+        sources=None,
         labels=np.array([1, -1], np.int8),
     )
     framed = frame_blocks(blocks, Frame(cls_id=CLS, sep_id=SEP, special_ids=SPECIAL, segments=True))

@@ -45,6 +45,8 @@ class BlockBatch:
     """(N,) where sentences begin; a block that goes on with a split sentence begins with False."""
     first_lengths: Numbers
     """(B,) tokens of the first segment; the second has the rest, none where a block has one segment."""
+    sources: Numbers | None
+    """(B,) where each block begins in the corpus, for blocks that are one stretch of it; None for the others."""
     labels: NDArray[np.int8]
     """(B,) of pairs: 0 the second segment follows the first, 1 it does not, -1 there is nothing to be asked."""
 
@@ -72,7 +74,8 @@ class DocumentBlocks:
 
     def batch(self, indices: ArrayLike) -> BlockBatch:  # noqa: D102 (as in the protocol)
         numbers = checked(indices, len(self))
-        return one_segment(numbers, self._corpus.read(self._starts[numbers], self._starts[numbers + 1]))
+        starts = self._starts[numbers]
+        return one_segment(numbers, self._corpus.read(starts, self._starts[numbers + 1]), sources=starts)
 
 
 class FullSentenceBlocks:
@@ -139,7 +142,7 @@ class ColumnBlocks:
         starts = first + steps * self._stride
         stops = np.minimum(starts + self._room, end)
         if self._separator is None:
-            return one_segment(numbers, self._corpus.read(starts, stops))
+            return one_segment(numbers, self._corpus.read(starts, stops), sources=starts)
         return one_segment(numbers, self._read_separated(starts, stops, self._separator))
 
     def _read_separated(self, starts: Numbers, stops: Numbers, separator: int) -> Ranges:
@@ -177,7 +180,7 @@ def checked(indices: ArrayLike, count: int) -> Numbers:
     return numbers
 
 
-def one_segment(indices: Numbers, text: Ranges) -> BlockBatch:
+def one_segment(indices: Numbers, text: Ranges, sources: Numbers | None = None) -> BlockBatch:
     """Blocks of one segment each."""
     word_starts = text.word_starts
     word_starts[offsets(text.lengths)[text.lengths > 0]] = True
@@ -188,6 +191,7 @@ def one_segment(indices: Numbers, text: Ranges) -> BlockBatch:
         word_starts=word_starts,
         sentence_starts=text.sentence_starts,
         first_lengths=text.lengths,
+        sources=sources,
         labels=np.full(len(indices), -1, np.int8),
     )
 

@@ -87,6 +87,7 @@ class PairBlocks:
             word_starts=text.word_starts,
             sentence_starts=text.sentence_starts,
             first_lengths=lengths[:, 0],
+            sources=None,
             labels=pairs["label"],
         )
 

@@ -48,6 +48,8 @@ class FramedBatch:
     """(N,) where a word of the text begins; never at a special token."""
     segment_ids: Integers | None
     pair_labels: Integers
+    sources: Integers | None
+    """(B,) where the text of each block begins in the corpus, if it is one stretch of it."""
 
     @property
     def text_lengths(self) -> Integers:
@@ -90,6 +92,7 @@ def frame_blocks(blocks: BlockBatch, frame: Frame) -> FramedBatch:
         word_starts=begin_words(word_starts, maskable),
         segment_ids=_segments(starts + before + first_lengths + after, block_of) if frame.segments else None,
         pair_labels=blocks.labels.astype(np.int64),
+        sources=blocks.sources,
     )
 
 
@@ -116,6 +119,7 @@ def frame_sequences(
         word_starts=begin_words(flags, maskable),
         segment_ids=None,
         pair_labels=np.full(len(rows), -1, np.int64),
+        sources=None,
     )
 
 

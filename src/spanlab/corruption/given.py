@@ -18,7 +18,7 @@ import numpy as np
 from spanlab.corpus.randomness import Draws, draw
 from spanlab.corruption.example import Flags, Integers
 from spanlab.corruption.frame import FramedBatch
-from spanlab.corruption.units import Units
+from spanlab.corruption.units import Units, run_members
 from spanlab.corruption.whole_units import pick_whole_units
 from spanlab.errors import InputError
 
@@ -91,20 +91,17 @@ class SpanFile:
             listed = ", ".join(str(lines[order[number + 1]]) for number in overlaps[:20])
             raise InputError(f"{len(overlaps)} spans overlap the one before: lines {listed}", path=path)
 
-    def within(self, batch: FramedBatch, sources: Integers) -> SpanTable:
-        """The spans that lie whole inside the blocks, whose text begins at corpus tokens `sources` (B,)."""
-        first_text = batch.starts + np.array([int(np.argmax(batch.maskable[s : s + n])) for s, n in _bounds(batch)])
-        text_lengths = np.bincount(batch.block_of[batch.maskable], minlength=len(batch.starts))
-        low = np.searchsorted(self.starts, sources)
-        high = np.maximum(low, np.searchsorted(self.ends, sources + text_lengths, side="right"))
-        rows = np.repeat(np.arange(len(sources)), high - low)
-        found = np.concatenate([np.arange(a, b) for a, b in zip(low, high, strict=True)]) if len(rows) else low[:0]
-        starts = self.starts[found] - sources[rows] + first_text[rows]
+    def __call__(self, batch: FramedBatch) -> SpanTable:
+        """The spans that lie whole inside the blocks of a batch."""
+        if batch.sources is None:
+            raise InputError("spans of a side file need blocks of one stretch of text", fix="set data.blocks=documents")
+        first_text = np.flatnonzero(batch.maskable)[np.cumsum(batch.text_lengths) - batch.text_lengths]
+        low = np.searchsorted(self.starts, batch.sources)
+        high = np.maximum(low, np.searchsorted(self.ends, batch.sources + batch.text_lengths, side="right"))
+        rows = np.repeat(np.arange(len(low)), high - low)
+        found = run_members(low[high > low], (high - low)[high > low])
+        starts = self.starts[found] - batch.sources[rows] + first_text[rows]
         return SpanTable(starts, self.ends[found] - self.starts[found])
-
-
-def _bounds(batch: FramedBatch) -> list[tuple[int, int]]:
-    return list(zip(batch.starts.tolist(), batch.lengths.tolist(), strict=True))
 
 
 def _read(path: Path, tokens: int) -> tuple[Integers, Integers, list[int]]:

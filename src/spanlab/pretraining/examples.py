@@ -6,7 +6,7 @@ An example is a pure function of (recipe, corpus, seed, epoch, index).
 from numpy.typing import ArrayLike
 
 from spanlab.corpus import Blocks, DocumentBlocks, FullSentenceBlocks, PairBlocks, PairLaw, PreparedCorpus
-from spanlab.corruption import ExampleBatch, Frame, FramedBatch, Masking, RandomTokens, frame_blocks
+from spanlab.corruption import ExampleBatch, Frame, FramedBatch, Masking, RandomTokens, SpanFile, frame_blocks
 from spanlab.pretraining.recipe import Recipe
 
 
@@ -28,6 +28,7 @@ class Examples:
             recipe.masking,
             mask_id=tokenizer.mask_id,
             random_tokens=RandomTokens(tokenizer.vocab_size, tokenizer.special_ids, counts),
+            given=None if recipe.data.spans is None else _read_spans(corpus, recipe.data.spans),
             sampling=recipe.objectives.get("rtd", 0.0) > 0,
         )
 
@@ -41,6 +42,11 @@ class Examples:
     def batch(self, indices: ArrayLike, epoch: int = 0) -> ExampleBatch:
         """The examples at `indices` in an epoch."""
         return self.masking(self.framed(indices), seed=self.recipe.seed, epoch=epoch)
+
+
+def _read_spans(corpus: PreparedCorpus, path: str) -> SpanFile:
+    everything = corpus.read([0], [corpus.counts.tokens])
+    return SpanFile(path, everything.word_starts)
 
 
 def build_blocks(corpus: PreparedCorpus, recipe: Recipe) -> Blocks:

@@ -29,6 +29,8 @@ class DataConfig:
     """Sentence pairs: the share of documents with a random shorter target length."""
     random_for_single: bool = False
     """Sentence order: a chunk of one sentence takes a random second segment, as ALBERT's own script does."""
+    spans: str | None = None
+    """A JSON-lines file of spans for `masking.law: given`: {"start": 120, "end": 123}, in tokens of the corpus."""
 
 
 @dataclass(frozen=True, kw_only=True)
