@@ -7,6 +7,7 @@ from spanlab.encoder.heads import (
     MaskedLMHead,
     ReplacedTokenHead,
     SentencePairHead,
+    SpanBoundaryConfig,
     SpanBoundaryHead,
 )
 from spanlab.encoder.model import Encoder, EncoderOutput
@@ -25,6 +26,7 @@ __all__ = [
     "Model",
     "ReplacedTokenHead",
     "SentencePairHead",
+    "SpanBoundaryConfig",
     "SpanBoundaryHead",
     "load_model",
     "preset",

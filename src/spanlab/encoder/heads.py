@@ -7,6 +7,9 @@ so that it has one owner.
 Shapes: K predicted positions, D width, E width of the embedding tables, V vocabulary, B sequences.
 """
 
+from dataclasses import dataclass
+from typing import Literal
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -14,6 +17,7 @@ from torch import Tensor, nn
 from spanlab.encoder.activation import ACTIVATIONS
 from spanlab.encoder.config import EncoderConfig
 from spanlab.encoder.model import init_weights
+from spanlab.errors import ConfigError, did_you_mean
 
 
 class MaskedLMHead(nn.Module):
@@ -85,11 +89,38 @@ class ReplacedTokenHead(nn.Module):
         return self.classifier(self.activation(self.dense(hidden_KD))).squeeze(-1)  # type: ignore[no-any-return]
 
 
-class SpanBoundaryHead(nn.Module):
-    """SpanBERT's span boundary objective: a masked token from the two tokens just outside its span.
+@dataclass(frozen=True, kw_only=True)
+class SpanBoundaryConfig:
+    """What a span boundary head is given and how it combines it; the defaults are as published."""
 
-    The input of masked token i of the span (s, e) is [h(s-1); h(e+1); p(i-s+1)]; two layers of Linear, GELU and
-    LayerNorm follow, then the word table with a bias of its own. It works on the hidden states of any encoder.
+    boundaries: Literal["external", "internal"] = "external"
+    """Which two tokens the head is given: the ones just outside the span, or the first and the last inside it."""
+    combine: Literal["concat", "sum"] = "concat"
+    """Whether the two boundary vectors are put side by side or added."""
+    activation: Literal["gelu", "relu"] = "gelu"
+    max_span: int | None = 20
+    """How many places in a span have a vector of their own; None: the head is not told the place."""
+    position_width: int = 200
+    """The width of those vectors."""
+
+    def __post_init__(self) -> None:
+        choices = {"boundaries": ("external", "internal"), "combine": ("concat", "sum"), "activation": ("gelu", "relu")}
+        for name, known in choices.items():
+            value = getattr(self, name)
+            if value not in known:
+                hint = did_you_mean(str(value), known)
+                raise ConfigError(f"'{name}' is '{value}'{hint}; it must be one of {', '.join(known)}")
+        for name in ("max_span", "position_width"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ConfigError(f"'{name}' is {value}; it must be at least 1")
+
+
+class SpanBoundaryHead(nn.Module):
+    """SpanBERT's span boundary objective: a masked token from two tokens at the edge of its span and its place in it.
+
+    As published, the input of masked token i of the span (s, e) is [h(s-1); h(e+1); p(i-s+1)]; two layers of Linear,
+    GELU and LayerNorm follow, then the word table with a bias of its own. It works on the hidden states of any encoder.
     """
 
     def __init__(
@@ -97,27 +128,41 @@ class SpanBoundaryHead(nn.Module):
         width: int,
         vocab_size: int,
         *,
-        max_span: int = 20,
-        position_width: int = 200,
         table_width: int | None = None,
+        boundaries: Literal["external", "internal"] = "external",
+        combine: Literal["concat", "sum"] = "concat",
+        activation: Literal["gelu", "relu"] = "gelu",
+        max_span: int | None = 20,
+        position_width: int = 200,
     ) -> None:
-        """`max_span` positions have a vector of their own; `table_width` is E where it differs from the width."""
+        """New weights; `table_width` is E where it differs from the width, the rest as in `SpanBoundaryConfig`."""
         super().__init__()
-        self.max_span = max_span
-        self.position = nn.Embedding(max_span, position_width)
-        self.dense_in = nn.Linear(2 * width + position_width, width)
+        self.config = SpanBoundaryConfig(
+            boundaries=boundaries,
+            combine=combine,
+            activation=activation,
+            max_span=max_span,
+            position_width=position_width,
+        )
+        self.activation = ACTIVATIONS[activation]
+        self.position = None if max_span is None else nn.Embedding(max_span, position_width)
+        boundary_width = 2 * width if combine == "concat" else width
+        self.dense_in = nn.Linear(boundary_width + (0 if max_span is None else position_width), width)
         self.norm_in = nn.LayerNorm(width, eps=1e-12)
         self.dense_out = nn.Linear(width, table_width or width)
         self.norm_out = nn.LayerNorm(table_width or width, eps=1e-12)
         self.bias = nn.Parameter(torch.zeros(vocab_size))
         for layer in (self.position, self.dense_in, self.dense_out):
-            init_weights(layer, 0.02)
+            if layer is not None:
+                init_weights(layer, 0.02)
 
     def features(self, left_KD: Tensor, right_KD: Tensor, offset_K: Tensor) -> Tensor:
         """(K, E): what the output matrix is applied to; `offset_K` counts from 0 at the span's first token."""
-        x_K = torch.cat([left_KD, right_KD, self.position(offset_K).to(left_KD.dtype)], dim=-1)
-        x_KD = self.norm_in(F.gelu(self.dense_in(x_K)))
-        return self.norm_out(F.gelu(self.dense_out(x_KD)))  # type: ignore[no-any-return]
+        parts = [left_KD, right_KD] if self.config.combine == "concat" else [left_KD + right_KD]
+        if self.position is not None:
+            parts.append(self.position(offset_K).to(left_KD.dtype))
+        x_KD = self.norm_in(self.activation(self.dense_in(torch.cat(parts, dim=-1))))
+        return self.norm_out(self.activation(self.dense_out(x_KD)))  # type: ignore[no-any-return]
 
     def forward(self, left_KD: Tensor, right_KD: Tensor, offset_K: Tensor, word_table_VE: Tensor) -> Tensor:
         """(K, V) logits from the boundary vectors and the place in the span of each masked token."""

@@ -9,13 +9,22 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from spanlab.configuration import Source, from_mapping
 from spanlab.encoder.config import EncoderConfig
-from spanlab.encoder.heads import CausalLMHead, MaskedLMHead, ReplacedTokenHead, SentencePairHead, SpanBoundaryHead
+from spanlab.encoder.heads import (
+    CausalLMHead,
+    MaskedLMHead,
+    ReplacedTokenHead,
+    SentencePairHead,
+    SpanBoundaryConfig,
+    SpanBoundaryHead,
+)
 from spanlab.encoder.model import Encoder
 from spanlab.encoder.weights import config_json, tensors
 from spanlab.encoder.weights.locate import locate_model
@@ -24,6 +33,9 @@ from spanlab.encoder.weights.names import NAMES
 from spanlab.encoder.weights.translate import State, body_rules, normalise, to_ours
 from spanlab.encoder.weights.vocabulary import check_tokenizer_fits
 from spanlab.errors import ConfigError, WeightsError, did_you_mean
+
+HeadSettings = Mapping[str, Mapping[str, Any]]
+"""By the name of a head: the options it was built with."""
 
 
 def load_model(folder_or_id: str | Path, *, revision: str | None = None) -> Model:
@@ -35,12 +47,21 @@ def load_model(folder_or_id: str | Path, *, revision: str | None = None) -> Mode
         return _load_native(folder, mapping)
     if model_type not in config_json.KEYS:
         return _load_through_transformers(folder, model_type)
-    config = replace(config_json.parse_config(mapping, folder / "config.json"), **_read_settings(folder))
+    described = _read_description(folder)
+    training = described.get("training", {})
+    config = replace(config_json.parse_config(mapping, folder / "config.json"), **training)
     check_tokenizer_fits(folder, config.vocab_size)
-    return assemble(config, tensors.read_folder(folder), _read_extra_heads(folder), folder)
+    settings = described.get("head_settings", {})
+    return assemble(config, tensors.read_folder(folder), _read_extra_heads(folder), folder, settings)
 
 
-def assemble(config: EncoderConfig, theirs: Mapping[str, Tensor], extra: State, folder: Path | None) -> Model:
+def assemble(
+    config: EncoderConfig,
+    theirs: Mapping[str, Tensor],
+    extra: State,
+    folder: Path | None,
+    settings: HeadSettings = MappingProxyType({}),
+) -> Model:
     """Build the encoder and every head that `theirs` (Hugging Face names) and `extra` (ours) hold weights for."""
     names = NAMES[config.architecture]
     spelled = normalise(theirs, names)
@@ -58,16 +79,18 @@ def assemble(config: EncoderConfig, theirs: Mapping[str, Tensor], extra: State, 
         # GPT's head is the word table itself: it is there even when no tensor of its own is.
         if found or name == "clm":
             heads[name] = _build_head(name, config, found, folder)
-    heads |= _own_heads(extra, config, folder)
+    heads |= _own_heads(extra, config, folder, settings)
     return Model(encoder, heads, LoadReport(tuple(sorted(set(spelled) - used))), folder)
 
 
-def _own_heads(extra: State, config: EncoderConfig, folder: Path | None) -> dict[str, nn.Module]:
+def _own_heads(
+    extra: State, config: EncoderConfig, folder: Path | None, settings: HeadSettings
+) -> dict[str, nn.Module]:
     """The heads whose weights are under our own names, each led by its objective."""
     heads: dict[str, nn.Module] = {}
     for name in sorted({key.split(".")[0] for key in extra} - {"encoder"}):
         own = {key.removeprefix(f"{name}."): value for key, value in extra.items() if key.startswith(f"{name}.")}
-        heads[name] = _build_head(name, config, own, folder)
+        heads[name] = _build_head(name, config, own, folder, settings.get(name, {}))
     return heads
 
 
@@ -76,7 +99,9 @@ def _tied(decoder: Tensor | None, encoder: Encoder) -> bool:
     return decoder is not None and decoder.shape == word.shape and torch.equal(decoder, word)
 
 
-def _build_head(name: str, config: EncoderConfig, state: State, folder: Path | None) -> nn.Module:
+def _build_head(
+    name: str, config: EncoderConfig, state: State, folder: Path | None, settings: Mapping[str, Any] | None = None
+) -> nn.Module:
     tied = "decoder" not in state
     if name == "mlm":
         head: nn.Module = MaskedLMHead(config, tied=tied)
@@ -86,19 +111,26 @@ def _build_head(name: str, config: EncoderConfig, state: State, folder: Path | N
         head = SentencePairHead(config)
     elif name == "rtd":
         head = ReplacedTokenHead(config)
-    elif name == "sbo" and "position.weight" in state:
-        max_span, position_width = state["position.weight"].shape
-        head = SpanBoundaryHead(
-            config.width,
-            config.vocab_size,
-            max_span=max_span,
-            position_width=position_width,
-            table_width=config.table_width,
-        )
+    elif name == "sbo":
+        head = _span_boundary_head(config, state, settings or {}, folder)
     else:
         raise WeightsError(f"unknown head '{name}'{did_you_mean(name, HEAD_PURPOSES)}", path=folder)
     _fill(head, state, folder, part=f"{name}.")
     return head
+
+
+def _span_boundary_head(
+    config: EncoderConfig, state: State, settings: Mapping[str, Any], folder: Path | None
+) -> SpanBoundaryHead:
+    """A file without settings is a published one: its shapes tell what may differ."""
+    position, dense_in = state.get("position.weight"), state.get("dense_in.weight")
+    shape = {} if position is None else {"max_span": position.shape[0], "position_width": position.shape[1]}
+    width = config.width + shape.get("position_width", 0)
+    combine = "sum" if dense_in is not None and dense_in.shape[1] == width else "concat"
+    found = {"max_span": None, **shape, "combine": combine, **settings}
+    source = Source(path=str(folder / "spanlab.json") if folder else None)
+    options = from_mapping(SpanBoundaryConfig, found, source)
+    return SpanBoundaryHead(config.width, config.vocab_size, table_width=config.table_width, **vars(options))
 
 
 def _fill(module: nn.Module, state: State, folder: Path | None, part: str = "") -> None:
@@ -120,19 +152,23 @@ def _read_extra_heads(folder: Path) -> State:
     return tensors.read_file(path) if path.is_file() else {}
 
 
-def _read_settings(folder: Path) -> dict[str, Any]:
-    """The training settings of the encoder that `spanlab.json` keeps; empty for a foreign folder."""
+def _read_description(folder: Path) -> dict[str, Any]:
+    """What `spanlab.json` keeps, such as the training settings of the encoder; empty for a foreign folder."""
     path = folder / "spanlab.json"
     if not path.is_file():
         return {}
     try:
         described = json.loads(path.read_text(encoding="utf-8"))
-        version, settings = described["format_version"], described.get("training", {})
-    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError):
+        version, settings = described.get("format_version"), described.get("head_settings", {})
+        sections = [described.get("training", {}), settings, *settings.values()]
+        readable = isinstance(version, int) and all(isinstance(section, dict) for section in sections)
+    except (json.JSONDecodeError, UnicodeDecodeError, AttributeError):
+        readable = False
+    if not readable:
         raise ConfigError("not a SpanLab description", path=path) from None
     if version > FORMAT_VERSION:
         raise ConfigError(f"format {version} is newer than this SpanLab reads ({FORMAT_VERSION})", path=path)
-    return dict(settings)
+    return dict(described)
 
 
 def _load_native(folder: Path, mapping: Mapping[str, Any]) -> Model:
@@ -140,7 +176,8 @@ def _load_native(folder: Path, mapping: Mapping[str, Any]) -> Model:
     check_tokenizer_fits(folder, config.vocab_size)
     encoder = Encoder(config)
     _fill(encoder, tensors.read_folder(folder), folder)
-    return Model(encoder, _own_heads(_read_extra_heads(folder), config, folder), LoadReport(), folder)
+    settings = _read_description(folder).get("head_settings", {})
+    return Model(encoder, _own_heads(_read_extra_heads(folder), config, folder, settings), LoadReport(), folder)
 
 
 def _load_through_transformers(folder: Path, model_type: object) -> Model:

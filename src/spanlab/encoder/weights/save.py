@@ -12,7 +12,9 @@ from typing import Any
 
 from torch import nn
 
+from spanlab.configuration import to_mapping
 from spanlab.encoder.config import EncoderConfig
+from spanlab.encoder.heads import SpanBoundaryHead
 from spanlab.encoder.model import Encoder
 from spanlab.encoder.weights import config_json, tensors
 from spanlab.encoder.weights.model import FORMAT_VERSION
@@ -104,6 +106,9 @@ def _description(config: EncoderConfig, system: str | None, heads: Mapping[str, 
         "spanlab": __version__,
         "system": system or config.architecture,
         "heads": sorted(heads),
+        "head_settings": {
+            name: to_mapping(head.config) for name, head in heads.items() if isinstance(head, SpanBoundaryHead)
+        },
         "training": config_json.training_settings(config),
     }
 

@@ -1,0 +1,36 @@
+"""What a model is trained to predict: one file an objective, and their weighted mixture.
+
+Examples and hidden states come in, sums of losses with the number of their terms go out.
+"""
+
+from spanlab.objectives.batch import TensorBatch
+from spanlab.objectives.mixture import Mixture, weigh
+from spanlab.objectives.mlm import MaskedLM
+from spanlab.objectives.next_sentence import NextSentence
+from spanlab.objectives.objective import Criterion, CriterionLoss, Encoded, Objective, ObjectiveLoss, encode
+from spanlab.objectives.projection import Projection, project
+from spanlab.objectives.replaced_token import ReplacedToken
+from spanlab.objectives.sentence_order import SentenceOrder
+from spanlab.objectives.span_boundary import SpanBoundary
+from spanlab.objectives.table import OBJECTIVES, build_criterion
+
+__all__ = [
+    "OBJECTIVES",
+    "Criterion",
+    "CriterionLoss",
+    "Encoded",
+    "MaskedLM",
+    "Mixture",
+    "NextSentence",
+    "Objective",
+    "ObjectiveLoss",
+    "Projection",
+    "ReplacedToken",
+    "SentenceOrder",
+    "SpanBoundary",
+    "TensorBatch",
+    "build_criterion",
+    "encode",
+    "project",
+    "weigh",
+]

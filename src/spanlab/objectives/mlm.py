@@ -1,0 +1,54 @@
+"""Masked language modelling: the true token at every masked position, from the hidden state there.
+
+Devlin et al. 2019. Needs the positions to predict and their targets. Logits are computed at those positions alone.
+
+Shapes: N tokens, K predicted tokens, D width, V vocabulary, E width of the word table.
+"""
+
+from torch import Tensor, nn
+
+from spanlab.corruption.example import ExampleBatch
+from spanlab.encoder import MaskedLMHead
+from spanlab.objectives.batch import TensorBatch
+from spanlab.objectives.objective import Encoded, ObjectiveLoss, token_metrics
+from spanlab.objectives.projection import Projection, project
+
+
+class MaskedLM(nn.Module):
+    """The MLM head and its loss."""
+
+    name = "mlm"
+
+    def __init__(self, head: MaskedLMHead) -> None:
+        super().__init__()
+        self.head = head
+
+    def count(self, examples: ExampleBatch) -> int:
+        """K."""
+        return len(examples.positions)
+
+    def require_targets(self, examples: ExampleBatch) -> None:
+        """Any batch will do: one in which nothing is masked has a loss of zero."""
+
+    def forward(self, encoded: Encoded, batch: TensorBatch) -> ObjectiveLoss:
+        """The cross-entropy summed over the masked tokens."""
+        return masked_lm_loss(project_masked(self.head, encoded, batch), batch)
+
+    def metrics(self, loss: ObjectiveLoss) -> dict[str, float]:
+        """Mean loss, accuracy and perplexity of the masked tokens."""
+        return token_metrics(loss)
+
+
+def project_masked(
+    head: MaskedLMHead, encoded: Encoded, batch: TensorBatch, uniforms_K: Tensor | None = None
+) -> Projection:
+    """The head at the masked positions; with `uniforms_K`, also a token drawn at each."""
+    hidden_KD = encoded.hidden_ND.index_select(0, batch.positions_K)
+    table_VE = encoded.word_table_VE if head.decoder is None else head.decoder
+    return project(head.features(hidden_KD), table_VE, head.bias, batch.targets_K, uniforms_K=uniforms_K)
+
+
+def masked_lm_loss(projection: Projection, batch: TensorBatch) -> ObjectiveLoss:
+    """A projection of all masked positions as the objective's loss."""
+    count = len(batch.examples.positions)
+    return ObjectiveLoss(total=projection.total, count=count, tallies={"correct": projection.correct})

@@ -1,0 +1,96 @@
+"""Replaced-token detection: a generator fills the masks, a discriminator tells at every token whether it was replaced.
+
+Clark et al. 2020, ELECTRA. Both are trained at once: the generator by masked language modelling (`mlm`, weight 1), the
+discriminator by one yes or no a token, [CLS] and [SEP] included (`rtd`, weight 50). What the generator draws is input
+to the discriminator and no gradient goes through it. A token it happens to draw right counts as original.
+
+The original draws with Gumbel noise, one number for each entry of the vocabulary; here one uniform number a position,
+given with the batch, picks from the cumulative distribution. The law is the same, and the numbers depend on
+nothing but the example.
+
+Shapes: B sequences, N tokens, K masked tokens, D width.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from spanlab.corruption.example import ExampleBatch
+from spanlab.encoder import Electra
+from spanlab.errors import InputError
+from spanlab.objectives.batch import TensorBatch
+from spanlab.objectives.mixture import active_weights, weigh
+from spanlab.objectives.mlm import masked_lm_loss, project_masked
+from spanlab.objectives.objective import (
+    CriterionLoss,
+    ObjectiveLoss,
+    encode,
+    in_full_precision,
+    loss_and_accuracy,
+    token_metrics,
+)
+
+PUBLISHED_WEIGHTS: Mapping[str, float] = MappingProxyType({"mlm": 1.0, "rtd": 50.0})
+
+
+class ReplacedToken(nn.Module):
+    """Generator and discriminator with both losses; to a training loop it looks like `Mixture`."""
+
+    def __init__(self, pair: Electra, weights: Mapping[str, float] = PUBLISHED_WEIGHTS) -> None:
+        super().__init__()
+        self.weights = {"mlm": 0.0, "rtd": 0.0, **active_weights(weights, PUBLISHED_WEIGHTS)}
+        self.pair = pair
+
+    def counts(self, examples: ExampleBatch) -> dict[str, int]:
+        """The masked tokens for the generator, all tokens for the discriminator."""
+        return {"mlm": len(examples.positions), "rtd": len(examples.input_ids)}
+
+    def require_targets(self, examples: ExampleBatch) -> None:
+        """Refuse collapsed spans, in whose place no token can be put back."""
+        if len(examples.original_ids) != len(examples.input_ids):
+            fix = "mask without collapsing spans"
+            raise InputError("the rtd objective compares token by token, and spans were collapsed", fix=fix)
+
+    def forward(self, batch: TensorBatch, counts: Mapping[str, int] | None = None) -> CriterionLoss:
+        """The loss of this batch as a part of a step with `counts` terms; alone, its own counts."""
+        self.require_targets(batch.examples)
+        pair = self.pair
+        projection = project_masked(pair.generator_head, encode(pair.generator, batch), batch, batch.uniforms_K)
+        assert projection.sampled_K is not None
+        filled_N = batch.original_ids_N.index_copy(0, batch.positions_K, projection.sampled_K)
+        discriminated = encode(pair.discriminator, batch, filled_N)
+        logits_N = in_full_precision(pair.discriminator_head(discriminated.hidden_ND))
+        parts = {
+            "mlm": masked_lm_loss(projection, batch),
+            "rtd": detection_loss(logits_N, filled_N != batch.original_ids_N),
+        }
+        return weigh(parts, self.weights, counts)
+
+    def metrics(self, parts: Mapping[str, ObjectiveLoss]) -> dict[str, float]:
+        """The generator's loss, accuracy and perplexity; the discriminator's, with precision and recall."""
+        named = {"mlm": token_metrics(parts["mlm"]), "rtd": detection_metrics(parts["rtd"])}
+        return {f"{metric}.{name}": value for name, metrics in named.items() for metric, value in metrics.items()}
+
+
+def detection_loss(logits_N: Tensor, replaced_N: Tensor) -> ObjectiveLoss:
+    """One yes or no a token; a positive logit says replaced."""
+    total = F.binary_cross_entropy_with_logits(logits_N, replaced_N.to(logits_N.dtype), reduction="sum")
+    flagged_N = logits_N > 0
+    tallies = {
+        "correct": (flagged_N == replaced_N).sum(),
+        "replaced": replaced_N.sum(),
+        "flagged": flagged_N.sum(),
+        "found": torch.logical_and(flagged_N, replaced_N).sum(),
+    }
+    return ObjectiveLoss(total=total, count=len(logits_N), tallies=tallies)
+
+
+def detection_metrics(loss: ObjectiveLoss) -> dict[str, float]:
+    """Mean loss and accuracy over all tokens, precision and recall of the replaced ones."""
+    metrics = loss_and_accuracy(loss)
+    if metrics:
+        metrics |= {"precision": loss.share("found", "flagged"), "recall": loss.share("found", "replaced")}
+    return metrics

@@ -1,0 +1,69 @@
+"""The span boundary objective: every token of a masked span from the two tokens at the span's edge and its place in it.
+
+Joshi et al. 2020, SpanBERT. Needs, for every masked token, the two boundary positions and the offset in the span. The
+tokens just outside the span are the published boundaries; the first and last inside it are an option of the head. A
+token further into its span than the head's position table reaches has no target, as in the released code.
+
+Shapes: N tokens, S masked tokens with boundaries, K of them with a target, D width.
+"""
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from spanlab.corruption.example import ExampleBatch, Integers
+from spanlab.encoder import SpanBoundaryHead
+from spanlab.errors import InputError
+from spanlab.objectives.batch import TensorBatch
+from spanlab.objectives.objective import Encoded, ObjectiveLoss, token_metrics
+from spanlab.objectives.projection import project
+
+
+class SpanBoundary(nn.Module):
+    """The span boundary head and its loss."""
+
+    name = "sbo"
+
+    def __init__(self, head: SpanBoundaryHead) -> None:
+        super().__init__()
+        self.head = head
+
+    def count(self, examples: ExampleBatch) -> int:
+        """The masked tokens whose place in the span has a vector."""
+        rows = self._rows_within(examples)
+        return len(examples.offsets) if rows is None else len(rows)
+
+    def require_targets(self, examples: ExampleBatch) -> None:
+        """Refuse masked tokens without boundaries."""
+        if len(examples.positions) and not len(examples.offsets):
+            fix = "use a masking law that marks spans, or set objectives.sbo=0"
+            raise InputError("the examples have masked tokens but no span boundaries for the sbo objective", fix=fix)
+
+    def forward(self, encoded: Encoded, batch: TensorBatch) -> ObjectiveLoss:
+        """The cross-entropy summed over the tokens that have a target."""
+        internal = self.head.config.boundaries == "internal"
+        left_S, right_S = (batch.first_S, batch.last_S) if internal else (batch.left_S, batch.right_S)
+        per_token = [left_S, right_S, batch.offsets_S, batch.boundary_targets_S]
+        rows = self._rows_within(batch.examples)
+        if rows is not None:
+            rows_K = torch.from_numpy(rows).to(left_S.device)
+            per_token = [x_S.index_select(0, rows_K) for x_S in per_token]
+        left_K, right_K, offset_K, target_K = per_token
+        features_KE = self.head.features(_at(encoded, left_K), _at(encoded, right_K), offset_K)
+        projection = project(features_KE, encoded.word_table_VE, self.head.bias, target_K)
+        return ObjectiveLoss(total=projection.total, count=len(target_K), tallies={"correct": projection.correct})
+
+    def metrics(self, loss: ObjectiveLoss) -> dict[str, float]:
+        """Mean loss, accuracy and perplexity of the masked tokens."""
+        return token_metrics(loss)
+
+    def _rows_within(self, examples: ExampleBatch) -> Integers | None:
+        """The rows whose offset the position table holds; None for all of them."""
+        limit = self.head.config.max_span
+        if limit is None or examples.offsets.max(initial=0) < limit:
+            return None
+        return np.flatnonzero(examples.offsets < limit)
+
+
+def _at(encoded: Encoded, positions_K: Tensor) -> Tensor:
+    return encoded.hidden_ND.index_select(0, positions_K)

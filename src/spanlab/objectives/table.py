@@ -1,0 +1,104 @@
+"""The objectives by name, and how a model and a set of weights become what a training loop runs.
+
+A new objective is a file of its own and a row here.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from torch import nn
+
+from spanlab.encoder import (
+    Electra,
+    Encoder,
+    EncoderConfig,
+    MaskedLMHead,
+    SentencePairHead,
+    SpanBoundaryConfig,
+    SpanBoundaryHead,
+)
+from spanlab.errors import ConfigError
+from spanlab.objectives.mixture import Mixture, active_weights
+from spanlab.objectives.mlm import MaskedLM
+from spanlab.objectives.next_sentence import NextSentence
+from spanlab.objectives.objective import Criterion, Objective
+from spanlab.objectives.replaced_token import ReplacedToken
+from spanlab.objectives.sentence_order import SentenceOrder
+from spanlab.objectives.span_boundary import SpanBoundary
+
+
+@dataclass(frozen=True)
+class Entry:
+    """How one objective is made."""
+
+    objective: Callable[[Any], Objective]
+    """From its head."""
+    new_head: Callable[[EncoderConfig, SpanBoundaryConfig], nn.Module]
+
+
+def _new_span_boundary_head(config: EncoderConfig, options: SpanBoundaryConfig) -> SpanBoundaryHead:
+    return SpanBoundaryHead(config.width, config.vocab_size, table_width=config.table_width, **vars(options))
+
+
+ON_ONE_ENCODER: dict[str, Entry] = {
+    "mlm": Entry(MaskedLM, lambda config, _: MaskedLMHead(config)),
+    "sbo": Entry(SpanBoundary, _new_span_boundary_head),
+    "nsp": Entry(NextSentence, lambda config, _: SentencePairHead(config)),
+    "sop": Entry(SentenceOrder, lambda config, _: SentencePairHead(config)),
+}
+"""What can be mixed at will on the hidden states of one encoder."""
+
+OBJECTIVES = (*ON_ONE_ENCODER, "rtd")
+"""All names; `rtd` is trained on a generator and a discriminator, with `mlm` for the generator."""
+
+
+def build_criterion(
+    model: Encoder | Electra,
+    weights: Mapping[str, float],
+    *,
+    heads: Mapping[str, nn.Module] = MappingProxyType({}),
+    span_boundary: SpanBoundaryConfig | None = None,
+) -> Criterion:
+    """The model with the objectives that have a weight.
+
+    Args:
+        model: an encoder, or ELECTRA's pair for `rtd`.
+        weights: λ by the name of the objective; 0 is off.
+        heads: by objective, heads that exist already; the others are new.
+        span_boundary: what the span boundary head must be like; None takes one that exists as it is.
+    """
+    active = active_weights(weights, OBJECTIVES)
+    if isinstance(model, Electra) or "rtd" in active:
+        return _build_pair(model, active)
+    if {"nsp", "sop"} <= set(active):
+        raise ConfigError("nsp and sop both ask about the pair, and a pair has one label", fix="set one of them to 0")
+    if span_boundary is not None and "sbo" in heads:
+        _check_span_boundary(heads["sbo"], span_boundary)
+    options = span_boundary or SpanBoundaryConfig()
+    objectives = []
+    for name in active:
+        entry = ON_ONE_ENCODER[name]
+        objectives.append(entry.objective(heads[name] if name in heads else entry.new_head(model.config, options)))
+    return Mixture(model, objectives, active)
+
+
+def _build_pair(model: Encoder | Electra, active: dict[str, float]) -> ReplacedToken:
+    if not isinstance(model, Electra):
+        fix = "take the electra recipe, or set objectives.rtd=0"
+        raise ConfigError("the rtd objective trains a generator and a discriminator, and this is one encoder", fix=fix)
+    others = sorted(set(active) - {"mlm", "rtd"})
+    if others:
+        fix = f"set objectives.{others[0]}=0"
+        raise ConfigError(f"'{others[0]}' cannot be mixed with a generator and a discriminator", fix=fix)
+    return ReplacedToken(model, active)
+
+
+def _check_span_boundary(head: nn.Module, wanted: SpanBoundaryConfig) -> None:
+    """A head that was trained on one kind of boundaries is not quietly given another."""
+    assert isinstance(head, SpanBoundaryHead)
+    for name, value in vars(wanted).items():
+        found = getattr(head.config, name)
+        if found != value and (name != "position_width" or head.position is not None):
+            raise ConfigError(f"the model's span boundary head has {name} {found}, and {value} is asked for")
