@@ -13,9 +13,10 @@ from spanlab.configuration import from_mapping, merge, parse_overrides, read_yam
 from spanlab.corruption.masking import MaskingConfig
 from spanlab.errors import ConfigError, did_you_mean
 
+OBJECTIVE_NAMES = ("mlm", "sbo", "nsp", "sop", "rtd")
+"""What a recipe may weigh; the same names as in the objectives room, which is not imported to read a recipe."""
+
 BlockKind = Literal["documents", "full-sentences", "next-sentence", "sentence-order"]
-OBJECTIVES = ("mlm", "sbo", "nsp", "sop", "rtd")
-"""Names a recipe may give a weight to."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,8 +47,8 @@ class Recipe:
 
     def __post_init__(self) -> None:
         for name, weight in self.objectives.items():
-            if name not in OBJECTIVES:
-                raise ConfigError(f"unknown objective '{name}'{did_you_mean(name, OBJECTIVES)}")
+            if name not in OBJECTIVE_NAMES:
+                raise ConfigError(f"unknown objective '{name}'{did_you_mean(name, OBJECTIVE_NAMES)}")
             if weight < 0:
                 raise ConfigError(f"objectives.{name} is {weight}; a weight is 0 or more")
 
