@@ -26,6 +26,8 @@ $(STAMP):
 quickstart: $(STAMP) ## See SpanLab work on what is installed, without network
 	$(BIN)/spanlab doctor --offline
 	$(BIN)/python examples/first_steps.py
+	PATH="$(CURDIR)/$(BIN):$$PATH" examples/own_text.sh
+	$(BIN)/python examples/span_objective.py
 
 test: $(STAMP) ## Run the tests
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow"
@@ -45,10 +47,13 @@ format: $(STAMP) ## Write the code the way `make lint` wants it
 
 bench: $(STAMP) ## Measure SpanLab beside its peers (minutes; wants a quiet machine)
 	$(BIN)/python -m benchmarks.encoder
+	$(BIN)/python -m benchmarks.masking
+	$(BIN)/python -m benchmarks.objectives
+	$(BIN)/python -m benchmarks.prepare
 
 docs: $(STAMP) ## Build the documentation into site/
 	PIP_CONSTRAINT=constraints.txt $(BIN)/pip install --quiet --disable-pip-version-check -e ".[docs]"
 	$(BIN)/mkdocs build --strict
 
 clean: ## Remove the virtual environment and everything built
-	rm -rf $(VENV) site dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) quickstart site dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis

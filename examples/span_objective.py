@@ -54,7 +54,7 @@ def main(steps: int = 40) -> tuple[float, float]:
             )
             hidden = output.hidden_states[-1].flatten(0, 1)
             # Tokens past the head's position table have no span boundary target.
-            near = batch["span_offset"] < head.max_span
+            near = batch["span_offset"] < head.config.max_span
             logits = head(
                 hidden[batch["span_left"][near]],
                 hidden[batch["span_right"][near]],
