@@ -53,7 +53,7 @@ bench: $(STAMP) ## Measure SpanLab beside its peers (minutes; wants a quiet mach
 
 docs: $(STAMP) ## Build the documentation into site/
 	PIP_CONSTRAINT=constraints.txt $(BIN)/pip install --quiet --disable-pip-version-check -e ".[docs]"
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 clean: ## Remove the virtual environment and everything built
 	rm -rf $(VENV) quickstart site dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
