@@ -4,9 +4,9 @@ The names below are the public face of the library. They are imported when first
 stays quick and loads neither torch nor tokenizers.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from spanlab.lazy_names import lazy_names
 from spanlab.version import __version__
 
 if TYPE_CHECKING:
@@ -23,11 +23,4 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:  # noqa: ANN401 (any public name)
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
-    raise AttributeError(f"module 'spanlab' has no attribute '{name}'")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -3,8 +3,9 @@
 The names below are the room's face. They are imported when first used.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from spanlab.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from spanlab.corpus.blocks import BlockBatch, Blocks, ColumnBlocks, DocumentBlocks, FullSentenceBlocks
@@ -46,11 +47,4 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:  # noqa: ANN401 (any public name)
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
-    raise AttributeError(f"module 'spanlab.corpus' has no attribute '{name}'")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)
