@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 __all__ = ["Encoder", "EncoderConfig", "SpanBoundaryHead", "SpanMasking", "__version__"]
 
 _HOMES = {
-    "Encoder": "spanlab.encoder",
-    "EncoderConfig": "spanlab.encoder",
-    "SpanBoundaryHead": "spanlab.encoder",
-    "SpanMasking": "spanlab.corruption",
+    "Encoder": "encoder",
+    "EncoderConfig": "encoder",
+    "SpanBoundaryHead": "encoder",
+    "SpanMasking": "corruption",
 }
 
 

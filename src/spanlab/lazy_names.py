@@ -9,11 +9,11 @@ from typing import Any
 
 
 def lazy_names(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """The `__getattr__` and `__dir__` of a package whose names live in the modules `homes` gives."""
+    """The `__getattr__` and `__dir__` of a package whose names live in its modules `homes`."""
 
     def getter(name: str) -> Any:  # noqa: ANN401 (any public name)
         if name in homes:
-            return getattr(import_module(homes[name]), name)
+            return getattr(import_module(f"{package}.{homes[name]}"), name)
         raise AttributeError(f"module '{package}' has no attribute '{name}'")
 
     return getter, lambda: sorted(homes)

@@ -32,18 +32,18 @@ __all__ = [
 ]
 
 _HOMES = {
-    "BlockBatch": "spanlab.corpus.blocks",
-    "Blocks": "spanlab.corpus.blocks",
-    "ColumnBlocks": "spanlab.corpus.blocks",
-    "DocumentBlocks": "spanlab.corpus.blocks",
-    "FullSentenceBlocks": "spanlab.corpus.blocks",
-    "Options": "spanlab.corpus.manifest",
-    "PairBlocks": "spanlab.corpus.pairs",
-    "PairLaw": "spanlab.corpus.pairs",
-    "PreparedCorpus": "spanlab.corpus.corpus",
-    "SampleOrder": "spanlab.corpus.order",
-    "plan_preparation": "spanlab.corpus.planning",
-    "run_preparation": "spanlab.corpus.prepare",
+    "BlockBatch": "blocks",
+    "Blocks": "blocks",
+    "ColumnBlocks": "blocks",
+    "DocumentBlocks": "blocks",
+    "FullSentenceBlocks": "blocks",
+    "Options": "manifest",
+    "PairBlocks": "pairs",
+    "PairLaw": "pairs",
+    "PreparedCorpus": "corpus",
+    "SampleOrder": "order",
+    "plan_preparation": "planning",
+    "run_preparation": "prepare",
 }
 
 

@@ -170,7 +170,7 @@ class _Chunks:
 
 
 def _copied(x_CV: Tensor, buffer_CV: Tensor) -> Tensor:
-    """The same numbers in the buffer's dtype, in the buffer; `x_CV` itself if it has that dtype, being there already."""
+    """The same numbers in the buffer's dtype, in the buffer; `x_CV` itself if it has that dtype: it is there already."""
     return x_CV if x_CV.dtype == buffer_CV.dtype else buffer_CV[: len(x_CV)].copy_(x_CV)
 
 
