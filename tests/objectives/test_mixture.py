@@ -1,15 +1,37 @@
 """The weighted sum: exact weights, and the same gradient however a step is cut into pieces."""
 
+import tempfile
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 
-from spanlab.encoder import Electra, Encoder, SpanBoundaryConfig, SpanBoundaryHead, load_model, preset, save_model
+from spanlab.corruption.example import ExampleBatch
+from spanlab.encoder import (
+    CausalLMHead,
+    Electra,
+    Encoder,
+    SpanBoundaryConfig,
+    SpanBoundaryHead,
+    load_model,
+    preset,
+    save_model,
+)
 from spanlab.errors import ConfigError, InputError
-from spanlab.objectives import Criterion, Mixture, ReplacedToken, TensorBatch, build_criterion
+from spanlab.objectives import (
+    Criterion,
+    Encoded,
+    Mixture,
+    ObjectiveLoss,
+    ReplacedToken,
+    TensorBatch,
+    build_criterion,
+    project,
+)
+from spanlab.objectives.objective import token_metrics
 from tests.objectives.batches import CLS, SEP, VOCAB, Masked, batch_of, random_sequences
 
 
@@ -196,3 +218,55 @@ def test_a_narrow_word_table_of_transformers_is_projected_to() -> None:
     head = criterion.heads["sbo"]
     assert isinstance(head, SpanBoundaryHead)
     assert head.dense_out.weight.shape == (16, 32)
+
+
+class NextToken(nn.Module):
+    """An objective of another kind: a target at every position but the last of each sequence."""
+
+    name = "clm"
+
+    def __init__(self, head: CausalLMHead) -> None:
+        super().__init__()
+        self.head = head
+
+    def count(self, examples: ExampleBatch) -> int:
+        return len(examples.original_ids) - len(examples.lengths)
+
+    def require_targets(self, examples: ExampleBatch) -> None:
+        pass
+
+    def forward(self, encoded: Encoded, batch: TensorBatch) -> ObjectiveLoss:
+        last = np.zeros(len(batch.examples.original_ids), dtype=bool)
+        last[np.cumsum(batch.examples.lengths) - 1] = True
+        places = torch.from_numpy(np.flatnonzero(~last))
+        result = project(encoded.hidden_ND[places], encoded.word_table_VE, None, batch.original_ids_N[places + 1])
+        return ObjectiveLoss(total=result.total, count=len(places), tallies={"correct": result.correct})
+
+    def metrics(self, loss: ObjectiveLoss) -> dict[str, float]:
+        return token_metrics(loss)
+
+
+def test_another_objective_fits_in() -> None:
+    hf = pytest.importorskip("transformers")
+    config = preset("gpt2", "tiny", vocab_size=VOCAB, layers=1).without_dropout()
+    mixture = Mixture(Encoder(config), [NextToken(CausalLMHead(config))], {"clm": 1.0})
+    sequences = [Masked(ids=one.ids) for one in random_sequences(3)]
+    examples = batch_of(sequences)
+    loss = mixture(TensorBatch.from_examples(examples))
+    with tempfile.TemporaryDirectory() as folder:
+        save_model(folder, mixture.encoder, mixture.heads)
+        theirs = hf.GPT2LMHeadModel.from_pretrained(folder)
+    total = 0.0
+    for one in sequences:
+        ids = torch.tensor([one.ids])
+        total += theirs(input_ids=ids, labels=ids).loss.item() * (len(one.ids) - 1)
+    assert mixture.counts(examples) == {"clm": sum(len(one.ids) - 1 for one in sequences)}
+    assert loss.value.item() == pytest.approx(total / mixture.counts(examples)["clm"], rel=1e-5)
+
+
+def test_arrays_that_cannot_be_written_to_are_copied() -> None:
+    examples = batch_of(random_sequences(2))
+    examples.original_ids.setflags(write=False)
+    batch = TensorBatch.from_examples(examples)
+    batch.original_ids_N[0] = 0
+    assert examples.original_ids[0] == CLS

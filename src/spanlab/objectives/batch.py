@@ -40,10 +40,11 @@ class TensorBatch:
 
     @classmethod
     def from_examples(cls, examples: ExampleBatch, device: torch.device | str = "cpu") -> "TensorBatch":
-        """The same batch on `device`; on the CPU nothing is copied but the uniform numbers."""
+        """The same batch on `device`; on the CPU it shares the memory of arrays that may be written to."""
 
         def move(array: NDArray[np.generic]) -> Tensor:
-            return torch.from_numpy(array).to(device, non_blocking=True)
+            writable = array if array.flags.writeable else array.copy()  # tensors cannot be read-only
+            return torch.from_numpy(writable).to(device, non_blocking=True)
 
         return cls(
             examples=examples,

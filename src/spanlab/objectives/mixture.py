@@ -34,7 +34,7 @@ class Mixture(nn.Module):
     @property
     def heads(self) -> dict[str, nn.Module]:
         """The heads by objective, as `save_model` takes them."""
-        return {name: cast(nn.Module, objective.head) for name, objective in self.objectives.items()}
+        return {name: objective.head for name, objective in self._items()}
 
     def counts(self, examples: ExampleBatch) -> dict[str, int]:
         """The terms of each objective in this batch."""

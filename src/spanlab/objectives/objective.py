@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from spanlab.corruption.example import ExampleBatch
 from spanlab.encoder import Encoder
@@ -71,6 +71,10 @@ class Objective(Protocol):
     """One loss on what an encoder returns; an `nn.Module` that holds its head."""
 
     name: str
+
+    @property
+    def head(self) -> nn.Module:
+        """What is saved with the model."""
 
     def count(self, examples: ExampleBatch) -> int:
         """How many terms this batch has, known before the forward pass."""

@@ -19,10 +19,11 @@ from torch.autograd.function import once_differentiable
 
 from spanlab.objectives.objective import in_full_precision
 
-# Measured on 2 cores in single precision at K = 614, V = 30,522, E = 256, forward and backward, best of 12 in turn:
-# 32 rows 210 ms, 64 169, 96 154, 128 136, 192 142, 256 143, 307 140, all 614 157; F.linear and F.cross_entropy 212; the
-# three matrix products alone 101. Below 128 rows the gradient of the table is read and written too often.
-CHUNK_ROWS = 128
+# Measured on 2 cores in single precision at K = 614, V = 30,522, E = 256, forward and backward, best of 25 in turn:
+# 32 rows 205 ms, 64 168, 96 155, 128 143, 192 138, 256 143, 320 141, all 614 157; F.linear with F.cross_entropy 209.
+# Few rows read and write the table's gradient too often; all at once walk through fresh memory instead of one buffer.
+# From 128 to 320 there is no difference on a quiet machine, and fewer chunks wait less for each other on a busy one.
+CHUNK_ROWS = 256
 # An accelerator needs more rows to be kept busy; not measured. 1024 rows of 30,522 logits are 125 MB.
 CHUNK_ROWS_ON_ACCELERATOR = 1024
 
@@ -107,8 +108,9 @@ class _Gradients:
     def __init__(self, features_KE: Tensor, table_VE: Tensor, bias_V: Tensor, wanted: tuple[bool, bool, bool]) -> None:
         self.features_KE = torch.empty_like(features_KE) if wanted[0] else None
         # Sums over chunks, so in full precision whatever the weights are stored in.
-        self.table_VE = torch.zeros_like(in_full_precision(table_VE)) if wanted[1] else None
-        self.bias_V = torch.zeros_like(in_full_precision(bias_V)) if wanted[2] else None
+        full = torch.float64 if table_VE.dtype == torch.float64 else torch.float32
+        self.table_VE = torch.zeros_like(table_VE, dtype=full) if wanted[1] else None
+        self.bias_V = torch.zeros_like(bias_V, dtype=full) if wanted[2] else None
         self.dtypes = (features_KE.dtype, table_VE.dtype, bias_V.dtype)
 
     @property
@@ -170,7 +172,7 @@ class _Chunks:
 
 
 def _copied(x_CV: Tensor, buffer_CV: Tensor) -> Tensor:
-    """The same numbers in the buffer's dtype, in the buffer; `x_CV` itself if it has that dtype: it is there already."""
+    """The same numbers in the buffer, in its dtype; `x_CV` itself if it has that dtype, for then it lies there."""
     return x_CV if x_CV.dtype == buffer_CV.dtype else buffer_CV[: len(x_CV)].copy_(x_CV)
 
 
