@@ -45,7 +45,8 @@ class Block(nn.Module):
         change_ND = self.dropout(change_ND)
         if passes_N1 is not None:
             change_ND = change_ND * passes_N1
-        total_ND = x_ND + change_ND
+        # Without gradients nobody else needs the change: adding in place touches no fresh memory.
+        total_ND = x_ND + change_ND if torch.is_grad_enabled() else change_ND.add_(x_ND)
         return total_ND if self.pre_norm else norm(total_ND)
 
 

@@ -1,8 +1,9 @@
 """The position-wise network of a block: up, activation, down; or its gated variant."""
 
+import torch
 from torch import Tensor, nn
 
-from spanlab.encoder.activation import ACTIVATIONS
+from spanlab.encoder.activation import ACTIVATIONS, activate_in_place
 
 
 class FeedForward(nn.Module):
@@ -13,12 +14,16 @@ class FeedForward(nn.Module):
         self.gated = gated
         self.up = nn.Linear(width, inner_width * (2 if gated else 1))
         self.down = nn.Linear(inner_width, width)
-        self.activation = ACTIVATIONS[activation]
+        self.activation = activation
 
     def forward(self, x_ND: Tensor) -> Tensor:
         """(…, D) in and out."""
         inner = self.up(x_ND)
         if self.gated:
             gate, value = inner.chunk(2, dim=-1)
-            return self.down(self.activation(gate) * value)  # type: ignore[no-any-return]
-        return self.down(self.activation(inner))  # type: ignore[no-any-return]
+            inner = ACTIVATIONS[self.activation](gate) * value
+        elif torch.is_grad_enabled():
+            inner = ACTIVATIONS[self.activation](inner)
+        else:
+            inner = activate_in_place(self.activation, inner)
+        return self.down(inner)  # type: ignore[no-any-return]
