@@ -1,8 +1,8 @@
 """Encoding each distinct piece of text once.
 
-Text repeats itself: 60 MB of novels hold 13 million words and 100 thousand different ones. A piece met before need
-not be tokenized again: its ids, offsets and word starts are looked up and laid end to end by numpy. That is several
-times as fast as `tokenizers` itself, and boundaries come free. `cuts` says which pieces are independent.
+Text repeats itself: 61 MB of novels, 15 million tokens of BERT, are made of 96 thousand different words. A piece met
+before need not be tokenized again: its ids, offsets and word starts are looked up and laid end to end by numpy. That
+is two to three times as fast as `tokenizers` itself, boundaries included. `cuts` says which pieces are independent.
 """
 
 from collections.abc import Callable, Iterator, Sequence

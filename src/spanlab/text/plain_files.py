@@ -7,12 +7,12 @@ from pathlib import Path
 
 from spanlab.errors import InputError
 
-_BLOCK = 1 << 20
+_BLOCK = 1 << 16  # trainers take hundreds of blocks at a time
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlainFiles:
-    """The text of UTF-8 files in blocks of about a megabyte, cut at the end of a line or of a word.
+    """The text of UTF-8 files in small blocks, cut at the end of a line or of a word.
 
     It can be read again from the start as often as one likes. `on_read` is told the bytes of each block.
     """
