@@ -87,6 +87,7 @@ def compare(novels: Path, tokenizer: Path, folder: Path, arguments: argparse.Nam
         print(f"the peer is not installed, only SpanLab is measured: pip install {' '.join(missing)}")
         del sides[PEER]
     best: dict[str, dict[str, Any]] = {}
+    rates: dict[str, list[float]] = {name: [] for name in sides}
     for number in range(arguments.rounds):
         for name, role in sides.items():
             out = folder / f"{role}{number}"
@@ -97,6 +98,7 @@ def compare(novels: Path, tokenizer: Path, folder: Path, arguments: argparse.Nam
                 f"  peak {run['peak'] / 2**20:6.0f} MB  (load {os.getloadavg()[0]:.2f})",
                 flush=True,
             )
+            rates[name].append(rate)
             if rate > best.get(name, {"rate": 0})["rate"]:
                 best[name] = run | {"rate": rate}
             if number or role == "peer":
@@ -104,11 +106,13 @@ def compare(novels: Path, tokenizer: Path, folder: Path, arguments: argparse.Nam
     result = {"tokens_per_second": round(best["spanlab"]["rate"]), "peak_mb": round(best["spanlab"]["peak"] / 2**20)}
     if PEER in best:
         ratio = best["spanlab"]["rate"] / best[PEER]["rate"]
-        print(f"ratio {ratio:.2f}")
+        by_round = [round(ours / theirs, 2) for ours, theirs in zip(rates["spanlab"], rates[PEER], strict=True)]
+        print(f"ratio {ratio:.2f} (by round: {', '.join(map(str, by_round))})")
         result |= {
             "peer_tokens_per_second": round(best[PEER]["rate"]),
             "peer_peak_mb": round(best[PEER]["peak"] / 2**20),
             "ratio": round(ratio, 2),
+            "ratio_by_round": by_round,
         }
     return result
 

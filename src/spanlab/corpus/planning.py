@@ -70,10 +70,10 @@ def plan_preparation(
 
 
 def _detect(sources: Sequence[Source], options: Options, *, several_files: bool, stdin: LookAhead | None) -> Options:
-    samples = [text for source in sources for text in _sample(source, options, stdin)]
-    texts = [text for source in sources if source.format == "txt" for text in _sample(source, options, stdin)]
-    lines = options.lines or detect_lines(samples)
-    documents = options.documents or detect_documents(texts, lines, several_files=several_files)
+    samples = [(source.format, _sample(source, options, stdin)) for source in sources]
+    lines = options.lines or detect_lines([text for _, texts in samples for text in texts])
+    plain = [text for file_format, texts in samples if file_format == "txt" for text in texts]
+    documents = options.documents or detect_documents(plain, lines, several_files=several_files)
     return replace(options, documents=documents, lines=lines)
 
 

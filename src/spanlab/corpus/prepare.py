@@ -8,6 +8,7 @@ does not grow with the corpus, but for the 16 bytes a document by which duplicat
 import errno
 import hashlib
 import json
+import os
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
@@ -166,6 +167,8 @@ def _segments(plan: Plan, folder: Path) -> Iterator[Segment]:
                 yield segment
             entry = {"source": source.name, "format": source.format, "bytes": source.size, "text_bytes": size}
             inputs.write(json.dumps(entry) + "\n")
+        inputs.flush()
+        os.fsync(inputs.fileno())
 
 
 def _skip_done(all_tasks: Iterator[Task], state: State, folder: Path) -> int:
@@ -203,9 +206,9 @@ def _finish(folder: Path, plan: Plan, writer: CorpusWriter, tokenizer: Tokenizer
     token_type = token_dtype(state.vocab_size).name
     shards = [Shard(folder, record, token_type) for record in state.shards]
     write_atomically(folder / TOKEN_COUNTS, _token_counts(shards, state.vocab_size).astype("<u8").tobytes())
-    inputs = (folder / WORK / INPUTS).read_bytes()
-    write_atomically(folder / INPUTS, inputs)
-    empty = inputs.count(b'"text_bytes": 0}')
+    with (folder / WORK / INPUTS).open("rb") as inputs:
+        empty = sum(json.loads(line)["text_bytes"] == 0 for line in inputs)
+    (folder / WORK / INPUTS).replace(folder / INPUTS)
     manifest = Manifest(
         tokenizer=TokenizerRecord(fingerprint=state.tokenizer, kind=tokenizer.kind, vocab_size=state.vocab_size),
         token_type="uint16" if token_type == "uint16" else "uint32",
