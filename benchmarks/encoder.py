@@ -14,13 +14,13 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 import transformers
 from torch import Tensor, nn
 
 from benchmarks.measure import circumstances, gemm_rate, in_turn, print_result
 from spanlab.encoder import Encoder, EncoderConfig, MaskedLMHead
 from spanlab.encoder.accounting import flops_per_token
+from spanlab.objectives import project
 
 VOCAB, BATCH, LENGTH = 30_522, 32, 128
 TRAINED = {"width": 256, "layers": 4, "heads": 4, "inner_width": 1024}
@@ -83,7 +83,8 @@ def training_steps(dropout: float, precision: str) -> dict[str, TrainingStep]:
 
     def our_loss() -> Tensor:
         hidden_KD = ours["encoder"](ids).hidden.flatten(0, 1)[positions]
-        return F.cross_entropy(ours["head"](hidden_KD, ours["encoder"].word_table).float(), targets)
+        head = ours["head"]
+        return project(head.features(hidden_KD), ours["encoder"].word_table, head.bias, targets).total / len(targets)
 
     return {
         "spanlab": TrainingStep(ours, our_loss, precision),
