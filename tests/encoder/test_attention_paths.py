@@ -30,8 +30,9 @@ def by_hand(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, causal: bool) 
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("want_weights", [False, True])
 def test_equals_a_plain_loop(causal: bool, want_weights: bool) -> None:
-    q, k, v = torch.randn(3, TOKENS, 2, 4)
-    attended = attend(q, k, v, RUNS, causal=causal, want_weights=want_weights)
+    qkv = torch.randn(TOKENS, 3, 2, 4)
+    q, k, v = qkv.unbind(1)
+    attended = attend(qkv, RUNS, causal=causal, want_weights=want_weights)
     torch.testing.assert_close(attended.context_ND, by_hand(q, k, v, causal=causal), rtol=0.0, atol=1e-5)
     if want_weights:
         assert attended.weights is not None
@@ -41,12 +42,12 @@ def test_equals_a_plain_loop(causal: bool, want_weights: bool) -> None:
 
 
 def test_bf16_training_takes_the_matrix_path_and_agrees(monkeypatch: pytest.MonkeyPatch) -> None:
-    q, k, v = torch.randn(3, TOKENS, 2, 4, dtype=torch.bfloat16)
+    qkv = torch.randn(TOKENS, 3, 2, 4, dtype=torch.bfloat16)
     results = {}
     for limit in (0, 256):
         monkeypatch.setattr(attention_paths, "MATMUL_LENGTH_BF16", limit)
-        leaf = q.clone().requires_grad_()
-        context = attend(leaf, k, v, RUNS, causal=False).context_ND
+        leaf = qkv.clone().requires_grad_()
+        context = attend(leaf, RUNS, causal=False).context_ND
         context.float().square().sum().backward()
         results[limit] = (context.detach(), leaf.grad)
     for fused, plain in zip(results[0], results[256], strict=True):
@@ -83,8 +84,8 @@ def test_dropout_follows_the_seed_and_lets_the_gradient_through() -> None:
 
 
 def test_attention_dropout_keeps_the_expectation() -> None:
-    q, k, v = torch.randn(3, 6, 1, 4)
+    qkv = torch.randn(6, 3, 1, 4)
     runs = (Run(1, 6),)
-    expected = F.scaled_dot_product_attention(*(x.transpose(0, 1)[None] for x in (q, k, v)))[0].transpose(0, 1)
-    many = torch.stack([attend(q, k, v, runs, causal=False, dropout_p=0.2).context_ND for _ in range(3000)])
+    expected = F.scaled_dot_product_attention(*(x.transpose(0, 1)[None] for x in qkv.unbind(1)))[0].transpose(0, 1)
+    many = torch.stack([attend(qkv, runs, causal=False, dropout_p=0.2).context_ND for _ in range(3000)])
     torch.testing.assert_close(many.mean(0), expected.flatten(1), rtol=0.0, atol=0.06)

@@ -8,6 +8,7 @@ Shapes: N tokens, D width, H heads, W width of a head.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor, nn
 
 from spanlab.encoder.attention_paths import Attended, attend
@@ -36,13 +37,12 @@ class SelfAttention(nn.Module):
 
     def forward(self, x_ND: Tensor, around: Surroundings, head_mask_H: Tensor | None = None) -> Attended:
         """(N, D) in; context (N, D) after the output projection, and the weights if they are wanted, out."""
-        q_NHW, k_NHW, v_NHW = self.qkv(x_ND).view(x_ND.shape[0], 3, self.heads, -1).unbind(1)
+        qkv_N3HW = self.qkv(x_ND).view(x_ND.shape[0], 3, self.heads, -1)
         if around.rotary is not None:
-            q_NHW, k_NHW = rotate(q_NHW, *around.rotary), rotate(k_NHW, *around.rotary)
+            q_NHW, k_NHW, v_NHW = qkv_N3HW.unbind(1)
+            qkv_N3HW = torch.stack([rotate(q_NHW, *around.rotary), rotate(k_NHW, *around.rotary), v_NHW], dim=1)
         attended = attend(
-            q_NHW,
-            k_NHW,
-            v_NHW,
+            qkv_N3HW,
             around.runs,
             causal=self.causal,
             dropout_p=self.dropout if self.training else 0.0,
@@ -51,6 +51,7 @@ class SelfAttention(nn.Module):
         context_ND, weights = attended.context_ND, attended.weights
         if head_mask_H is not None:
             # Scaling a head's weights and scaling its context is the same, and this keeps the fast path.
-            context_ND = (context_ND.view(*q_NHW.shape) * head_mask_H[:, None].to(context_ND.dtype)).flatten(1)
+            context_NHW = context_ND.view(x_ND.shape[0], self.heads, -1)
+            context_ND = (context_NHW * head_mask_H[:, None].to(context_ND.dtype)).flatten(1)
             weights = weights and tuple(weight * head_mask_H[:, None, None] for weight in weights)
         return Attended(self.output(context_ND), weights)

@@ -34,9 +34,7 @@ class Attended:
 
 
 def attend(
-    q_NHW: Tensor,
-    k_NHW: Tensor,
-    v_NHW: Tensor,
+    qkv_N3HW: Tensor,
     runs: Sequence[Run],
     *,
     causal: bool,
@@ -44,16 +42,15 @@ def attend(
     want_weights: bool = False,
 ) -> Attended:
     """Attention within each sequence by the path that suits the device, dtype, length and mode."""
-    if _varlen_fits(q_NHW, len(runs), dropout_p=dropout_p, want_weights=want_weights):
-        return Attended(_varlen(q_NHW, k_NHW, v_NHW, runs, causal=causal))
-    sizes = [run.tokens for run in runs]
+    if _varlen_fits(qkv_N3HW, len(runs), dropout_p=dropout_p, want_weights=want_weights):
+        return Attended(_varlen(qkv_N3HW, runs, causal=causal))
     contexts: list[Tensor] = []
     weights: list[Tensor] = []
-    parts = zip(*(torch.split(x_NHW, sizes) for x_NHW in (q_NHW, k_NHW, v_NHW)), runs, strict=True)
+    parts = torch.split(qkv_N3HW, [run.tokens for run in runs])
     # Autocast would compute the softmax in fp32 and cast its result back; the kernels do that inside, without copies.
-    with torch.autocast(q_NHW.device.type, enabled=False):
-        for q, k, v, run in parts:
-            q_CHTW, k_CHTW, v_CHTW = (x.view(run.count, run.length, *x.shape[1:]).transpose(1, 2) for x in (q, k, v))
+    with torch.autocast(qkv_N3HW.device.type, enabled=False):
+        for part, run in zip(parts, runs, strict=True):
+            q_CHTW, k_CHTW, v_CHTW = part.view(run.count, run.length, *part.shape[1:]).permute(2, 0, 3, 1, 4)
             if want_weights or dropout_p > 0.0 or _matmul_is_faster(q_CHTW):
                 context_CHTW, weights_CHTT = _by_matmul(q_CHTW, k_CHTW, v_CHTW, causal=causal, dropout_p=dropout_p)
                 weights.append(weights_CHTT)
@@ -83,16 +80,17 @@ def _by_matmul(
     return torch.matmul(weights_CHTT, v_CHTW), weights_CHTT
 
 
-def _varlen_fits(q_NHW: Tensor, runs: int, *, dropout_p: float, want_weights: bool) -> bool:
+def _varlen_fits(qkv_N3HW: Tensor, runs: int, *, dropout_p: float, want_weights: bool) -> bool:
     """Whether the CUDA kernel for ragged batches applies: half precision, several lengths, nothing it lacks."""
-    half = q_NHW.dtype in {torch.float16, torch.bfloat16}
-    return q_NHW.device.type == "cuda" and half and runs > 1 and dropout_p == 0.0 and not want_weights
+    half = qkv_N3HW.dtype in {torch.float16, torch.bfloat16}
+    return qkv_N3HW.device.type == "cuda" and half and runs > 1 and dropout_p == 0.0 and not want_weights
 
 
-def _varlen(q_NHW: Tensor, k_NHW: Tensor, v_NHW: Tensor, runs: Sequence[Run], *, causal: bool) -> Tensor:
+def _varlen(qkv_N3HW: Tensor, runs: Sequence[Run], *, causal: bool) -> Tensor:
     from torch.nn.attention.varlen import varlen_attn
 
-    lengths = torch.tensor([0] + [run.length for run in runs for _ in range(run.count)], device=q_NHW.device)
+    q_NHW, k_NHW, v_NHW = qkv_N3HW.unbind(1)
+    lengths = torch.tensor([0] + [run.length for run in runs for _ in range(run.count)], device=qkv_N3HW.device)
     bounds = torch.cumsum(lengths, 0).to(torch.int32)
     longest = max(run.length for run in runs)
     window = (-1, 0) if causal else (-1, -1)
