@@ -129,18 +129,18 @@ def _mask(
     valid_BR = _not_begun_inside(first_BR, last_BR)
     arrival = _first_arrival(units, first_BR, last_BR, valid_BR)
     reached = np.flatnonzero(arrival < count)
-    block, arrival = units.blocks[reached], arrival[reached]
-    new_BR = np.bincount(block * count + arrival, weights=units.lengths[reached], minlength=valid_BR.size)
-    total_BR = np.cumsum(new_BR.reshape(valid_BR.shape), axis=1).astype(np.int64)
+    block, arrival, lengths = units.blocks[reached], arrival[reached], units.lengths[reached]
+    new_BR = np.bincount(block * count + arrival, weights=lengths, minlength=valid_BR.size)
+    total_BR = np.cumsum(new_BR.reshape(valid_BR.shape), axis=1)
     met: Flags = total_BR[:, -1] >= budget
     # The draw that meets the budget: earlier ones are masked whole, this one as far as it fits.
     crossing = np.where(met, np.argmax(total_BR >= budget[:, None], axis=1), -1)
-    before = np.where(crossing > 0, total_BR[np.arange(len(budget)), crossing - 1], 0)
-    whole = reached[arrival < crossing[block]]
-    partial = reached[arrival == crossing[block]]
-    taken = _as_far_as_fits(units, partial, budget - before, cut_last_word)
-    flags[run_members(units.starts[whole], units.lengths[whole])] = True
-    flags[run_members(units.starts[partial[taken > 0]], taken[taken > 0])] = True
+    before = np.where(crossing > 0, total_BR[np.arange(len(budget)), crossing - 1], 0).astype(np.int64)
+    beyond = arrival - crossing[block]
+    partial = np.flatnonzero(beyond == 0)
+    lengths[partial] = _as_far_as_fits(lengths[partial], block[partial], budget - before, cut_last_word)
+    taken = np.flatnonzero((beyond <= 0) & (lengths > 0))
+    flags[run_members(units.starts[reached[taken]], lengths[taken])] = True
     return met
 
 
@@ -180,10 +180,11 @@ def _packed(flags: Flags) -> Draws:
     return words.view(np.uint64)
 
 
-def _first_arrival(units: Units, first_BR: Integers, last_BR: Integers, valid_BR: Flags) -> Integers:
+def _first_arrival(units: Units, first_BR: Integers, last_BR: Integers, valid_BR: Flags) -> NDArray[np.int32]:
     """(U,) the first draw that covers each unit; the number of draws where none does."""
     count = first_BR.shape[1]
-    arrival = np.full(len(units.starts), count, np.int64)
+    # Small numbers: the pass over all units that follows is a matter of memory.
+    arrival = np.full(len(units.starts), count, np.int32)
     # From the last draw to the first: where two cover the same unit, the one assigned last, the earlier, remains.
     block, number = (found[::-1] for found in np.nonzero(valid_BR))
     first = first_BR[block, number]
@@ -193,17 +194,13 @@ def _first_arrival(units: Units, first_BR: Integers, last_BR: Integers, valid_BR
     return arrival
 
 
-def _as_far_as_fits(units: Units, partial: Integers, left: Integers, cut_last_word: bool) -> Integers:
-    """Tokens taken of each unit of the crossing draws, left to right, until `left` (B,) is used up."""
-    lengths, blocks = units.lengths[partial], units.blocks[partial]
+def _as_far_as_fits(lengths: Integers, blocks: Integers, left: Integers, cut_last_word: bool) -> Integers:
+    """Tokens taken of each unit of the crossing draws, left to right, until `left` (B,) is used up.
+
+    Words do not skip over one that is too long: what is behind it does not fit either, since room is counted with it.
+    """
     total = np.cumsum(lengths)
     begins = np.flatnonzero(np.diff(blocks, prepend=-1))
     before = np.repeat(total[begins] - lengths[begins], np.diff(begins, append=len(blocks)))
     room = left[blocks] - (total - lengths - before)
-    if cut_last_word:
-        return np.clip(room, 0, lengths)
-    fits = lengths <= room
-    # Words do not skip over one that is too long: behind the first misfit, nothing is taken.
-    misfits = np.cumsum(~fits)
-    misfits_before: Integers = np.repeat(misfits[begins] - ~fits[begins], np.diff(begins, append=len(blocks)))
-    return np.where(fits & (misfits == misfits_before), lengths, 0)
+    return np.clip(room, 0, lengths) if cut_last_word else np.where(lengths <= room, lengths, 0)

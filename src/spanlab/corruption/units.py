@@ -49,7 +49,9 @@ def words_of(batch: FramedBatch) -> Units:
     """The words of the text; special tokens belong to none."""
     starts = np.flatnonzero(batch.word_starts)
     # A word reaches to the next one, less the special tokens between them.
-    lengths = np.diff(starts, append=len(batch.ids))
+    lengths = np.empty_like(starts)
+    np.subtract(starts[1:], starts[:-1], out=lengths[:-1])
+    lengths[-1:] = len(batch.ids) - starts[-1:]
     before = np.searchsorted(starts, batch.specials) - 1
     np.subtract.at(lengths, before[before >= 0], 1)
     return Units(starts, lengths, _per_block(batch, starts), len(batch.ids))
