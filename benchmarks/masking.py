@@ -22,6 +22,7 @@ from benchmarks.measure import circumstances, in_turn, print_result
 from benchmarks.plain_span_masking import PlainSpanMasking
 from spanlab.corruption import Frame, Masking, MaskingConfig, RandomTokens, frame_sequences
 from spanlab.corruption.frame import FramedBatch
+from spanlab.machine import keep_freed_memory
 
 SEQUENCES, LENGTH, VOCAB = 64, 512, 30_522
 PAD, UNK, CLS, SEP, MASK = range(5)
@@ -109,6 +110,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
+    keep_freed_memory()  # for all contenders alike, as a training process would
     tokens = vocabulary()
     batches = make_batches(arguments.batches, tokens)
     masking = Masking(

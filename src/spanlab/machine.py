@@ -1,5 +1,6 @@
 """What this machine is and what it can do: versions, devices, measured matrix speed, disk, memory, extras, the hub."""
 
+import ctypes
 import importlib.metadata
 import importlib.util
 import os
@@ -105,6 +106,20 @@ def has_bf16_instructions() -> bool:
     import torch
 
     return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
+
+
+def keep_freed_memory() -> bool:
+    """Ask glibc to keep freed memory for the next allocation instead of giving it back; False elsewhere.
+
+    Work that allocates and frees the same large arrays at every step (masking, training) otherwise pays for fresh
+    pages each time, which can cost as much as the arithmetic. The process then holds on to its peak memory.
+    """
+    trim_threshold, mmap_threshold = -1, -3  # the numbers of M_TRIM_THRESHOLD and M_MMAP_THRESHOLD
+    try:
+        mallopt = ctypes.CDLL("libc.so.6").mallopt
+    except (OSError, AttributeError):
+        return False
+    return bool(mallopt(mmap_threshold, 1 << 30) and mallopt(trim_threshold, (1 << 31) - 1))
 
 
 def _version(distribution: str) -> str | None:
