@@ -36,7 +36,7 @@ class SelfAttention(nn.Module):
         self.output = nn.Linear(width, width)
 
     def forward(self, x_ND: Tensor, around: Surroundings, head_mask_H: Tensor | None = None) -> Attended:
-        """(N, D) in; context (N, D) after the output projection, and the weights if they are wanted, out."""
+        """(N, D) in; context (N, D) before the output projection, and the weights if they are wanted, out."""
         qkv_N3HW = self.qkv(x_ND).view(x_ND.shape[0], 3, self.heads, -1)
         if around.rotary is not None:
             q_NHW, k_NHW, v_NHW = qkv_N3HW.unbind(1)
@@ -54,4 +54,4 @@ class SelfAttention(nn.Module):
             context_NHW = context_ND.view(x_ND.shape[0], self.heads, -1)
             context_ND = (context_NHW * head_mask_H[:, None].to(context_ND.dtype)).flatten(1)
             weights = weights and tuple(weight * head_mask_H[:, None, None] for weight in weights)
-        return Attended(self.output(context_ND), weights)
+        return Attended(context_ND, weights)

@@ -37,17 +37,19 @@ class Block(nn.Module):
         """
         passes_N1 = _draw_passes(x_ND, around, skip_chance) if self.training and skip_chance > 0.0 else None
         attended = self.attention(self.attention_norm(x_ND) if self.pre_norm else x_ND, around, head_mask_H)
-        x_ND = self._add(x_ND, attended.context_ND, self.attention_norm, passes_N1)
-        inner_ND = self.feed_forward(self.feed_forward_norm(x_ND) if self.pre_norm else x_ND)
-        return self._add(x_ND, inner_ND, self.feed_forward_norm, passes_N1), attended.weights
+        x_ND = self._add(x_ND, attended.context_ND, self.attention.output, passes_N1)
+        x_ND = x_ND if self.pre_norm else self.attention_norm(x_ND)
+        inner_NI = self.feed_forward(self.feed_forward_norm(x_ND) if self.pre_norm else x_ND)
+        x_ND = self._add(x_ND, inner_NI, self.feed_forward.down, passes_N1)
+        return x_ND if self.pre_norm else self.feed_forward_norm(x_ND), attended.weights
 
-    def _add(self, x_ND: Tensor, change_ND: Tensor, norm: nn.Module, passes_N1: Tensor | None) -> Tensor:
-        change_ND = self.dropout(change_ND)
-        if passes_N1 is not None:
-            change_ND = change_ND * passes_N1
-        # Without gradients nobody else needs the change: adding in place touches no fresh memory.
-        total_ND = x_ND + change_ND if torch.is_grad_enabled() else change_ND.add_(x_ND)
-        return total_ND if self.pre_norm else norm(total_ND)
+    def _add(self, x_ND: Tensor, inner: Tensor, projection: nn.Linear, passes_N1: Tensor | None) -> Tensor:
+        """The residual and the projection of what a part computed, with dropout and stochastic depth on the latter."""
+        if not self.training and not torch.is_grad_enabled() and not torch.is_autocast_enabled(x_ND.device.type):
+            # One pass over memory less: the matrix product adds onto the residual.
+            return torch.add(x_ND, projection.bias).addmm_(inner, projection.weight.t())
+        change_ND: Tensor = self.dropout(projection(inner))
+        return x_ND + (change_ND if passes_N1 is None else change_ND * passes_N1)
 
 
 def _draw_passes(x_ND: Tensor, around: Surroundings, skip_chance: float) -> Tensor:

@@ -1,4 +1,7 @@
-"""The position-wise network of a block: up, activation, down; or its gated variant."""
+"""The position-wise network of a block: up, activation, down; or its gated variant.
+
+The down projection is held here and applied by the block, which can add the residual in the same matrix product.
+"""
 
 import torch
 from torch import Tensor, nn
@@ -17,13 +20,11 @@ class FeedForward(nn.Module):
         self.activation = activation
 
     def forward(self, x_ND: Tensor) -> Tensor:
-        """(…, D) in and out."""
-        inner = self.up(x_ND)
+        """(…, D) in, (…, I) before the down projection out."""
+        inner: Tensor = self.up(x_ND)
         if self.gated:
             gate, value = inner.chunk(2, dim=-1)
-            inner = ACTIVATIONS[self.activation](gate) * value
-        elif torch.is_grad_enabled():
-            inner = ACTIVATIONS[self.activation](inner)
-        else:
-            inner = activate_in_place(self.activation, inner)
-        return self.down(inner)  # type: ignore[no-any-return]
+            return ACTIVATIONS[self.activation](gate) * value
+        if torch.is_grad_enabled():
+            return ACTIVATIONS[self.activation](inner)
+        return activate_in_place(self.activation, inner)

@@ -56,7 +56,7 @@ class Packing:
         """(N, D) on the flat axis → the user's layout, zero where there is padding."""
         if self.source_N is not None:
             rows = torch.Size(self.shape).numel()
-            x_ND = x_ND.new_zeros(rows, *x_ND.shape[1:]).index_copy(0, self.source_N, x_ND)
+            x_ND = x_ND.new_zeros(rows, *x_ND.shape[1:]).index_copy_(0, self.source_N, x_ND)
         return x_ND.view(*self.shape, *x_ND.shape[1:])
 
     def first_tokens(self, device: torch.device) -> Tensor:
