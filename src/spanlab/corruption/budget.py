@@ -11,7 +11,7 @@ from typing import Literal
 
 import numpy as np
 
-from spanlab.corpus.randomness import Draws, uniform
+from spanlab.corpus.randomness import Draws, draw, uniform
 from spanlab.corruption.example import Integers
 
 Rounding = Literal["ceil", "round", "chance"]
@@ -20,13 +20,16 @@ Rounding = Literal["ceil", "round", "chance"]
 def budgets(
     text_lengths: Integers,
     all_lengths: Integers,
-    draws: Draws,
+    keys: Draws,
     *,
     ratio: float,
     rounding: Rounding,
     max_predictions: int | None = None,
 ) -> Integers:
-    """(B,) tokens to mask; a block of fewer than two text tokens has none, since nothing would be left to see."""
+    """(B,) tokens to mask, any chance in it drawn from the samples' `keys` (B,).
+
+    A block of fewer than two text tokens has none, since nothing would be left to see.
+    """
     if rounding == "ceil":
         # Guard against ratio·n landing a hair above a whole number: 0.15 · 20 is 3, not 3.0000000000000004.
         wanted = np.ceil(ratio * text_lengths - 1e-9)
@@ -34,7 +37,7 @@ def budgets(
         # Halves go to the even neighbour, as in Python's own round.
         wanted = np.maximum(1, np.round(ratio * all_lengths))
     else:
-        wanted = np.floor(ratio * text_lengths + uniform(draws))
+        wanted = np.floor(ratio * text_lengths + uniform(draw(keys, 0)))
     if max_predictions is not None:
         wanted = np.minimum(wanted, max_predictions)
     limit = np.where(text_lengths < 2, 0, text_lengths - 1)

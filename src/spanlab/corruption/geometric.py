@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from spanlab.corpus.randomness import Draws, draws
 from spanlab.corruption.example import Flags, Integers
-from spanlab.corruption.units import Units, run_members
+from spanlab.corruption.units import Units, distances, run_members
 from spanlab.errors import InputError
 
 Anchor = Literal["word", "piece"]
@@ -200,7 +200,9 @@ def _as_far_as_fits(lengths: Integers, blocks: Integers, left: Integers, cut_las
     Words do not skip over one that is too long: what is behind it does not fit either, since room is counted with it.
     """
     total = np.cumsum(lengths)
-    begins = np.flatnonzero(np.diff(blocks, prepend=-1))
-    before = np.repeat(total[begins] - lengths[begins], np.diff(begins, append=len(blocks)))
+    first = np.ones(len(blocks), bool)
+    first[1:] = blocks[1:] != blocks[:-1]
+    begins = np.flatnonzero(first)
+    before = np.repeat(total[begins] - lengths[begins], distances(begins, len(blocks)))
     room = left[blocks] - (total - lengths - before)
     return np.clip(room, 0, lengths) if cut_last_word else np.where(lengths <= room, lengths, 0)

@@ -24,8 +24,8 @@ from spanlab.corruption.units import Units, tokens_of, words_of
 from spanlab.corruption.whole_units import pick_whole_units
 from spanlab.errors import ConfigError, InputError
 
-_ROUNDING, _MIXING, _CHOOSING, _REPLACING, _SAMPLING = range(5)
-"""Which draw of a sample's key each purpose begins from."""
+_MIXING, _CHOOSING, _REPLACING, _SAMPLING = range(1, 5)
+"""Which draw of a sample's key each purpose begins from; the budget has draw 0."""
 
 Law = Literal["subword", "word", "span", "ngram", "given"]
 
@@ -128,7 +128,7 @@ class Masking:
         budget = budgets(
             batch.text_lengths,
             batch.lengths,
-            draw(keys, _ROUNDING),
+            keys,
             ratio=config.ratio,
             rounding=config.rounding,
             max_predictions=config.max_predictions,

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from spanlab.corruption.example import Flags, Integers
 from spanlab.corruption.frame import FramedBatch
+from spanlab.corruption.units import distances
 
 Value = TypeVar("Value", bound=np.generic)
 
@@ -41,9 +42,9 @@ def find_spans(batch: FramedBatch, masked: Flags) -> MaskedSpans:
     positions = np.flatnonzero(masked)
     block = batch.block_of[positions]
     begins = np.ones(len(positions), bool)
-    begins[1:] = (np.diff(positions) != 1) | (np.diff(block) != 0)
+    begins[1:] = (positions[1:] != positions[:-1] + 1) | (block[1:] != block[:-1])
     span_starts = np.flatnonzero(begins)
-    sizes = np.diff(span_starts, append=len(positions))
+    sizes = distances(span_starts, len(positions))
     first, block_of_span = positions[span_starts], block[span_starts]
     last = first + sizes - 1
     ends = batch.starts[block_of_span] + batch.lengths[block_of_span]

@@ -49,9 +49,7 @@ def words_of(batch: FramedBatch) -> Units:
     """The words of the text; special tokens belong to none."""
     starts = np.flatnonzero(batch.word_starts)
     # A word reaches to the next one, less the special tokens between them.
-    lengths = np.empty_like(starts)
-    np.subtract(starts[1:], starts[:-1], out=lengths[:-1])
-    lengths[-1:] = len(batch.ids) - starts[-1:]
+    lengths = distances(starts, len(batch.ids))
     before = np.searchsorted(starts, batch.specials) - 1
     np.subtract.at(lengths, before[before >= 0], 1)
     return Units(starts, lengths, _per_block(batch, starts), len(batch.ids))
@@ -61,6 +59,14 @@ def tokens_of(batch: FramedBatch) -> Units:
     """Every token of the text by itself."""
     starts = np.flatnonzero(batch.maskable)
     return Units(starts, np.ones(len(starts), np.int64), _per_block(batch, starts), len(batch.ids))
+
+
+def distances(starts: Integers, end: int) -> Integers:
+    """From each start to the next, and from the last to the end: what `np.diff` gives with half of its overhead."""
+    lengths = np.empty_like(starts)
+    np.subtract(starts[1:], starts[:-1], out=lengths[:-1])
+    lengths[-1:] = end - starts[-1:]
+    return lengths
 
 
 def run_members(starts: Integers, lengths: Integers) -> Integers:
