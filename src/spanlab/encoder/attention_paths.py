@@ -4,9 +4,9 @@ What enters are queries, keys and values of N tokens in a row and the runs of eq
 leaves is one vector a token, and the attention weights when they are asked for. No path attends across sequences.
 
 The choice is a fixed rule on device, dtype, length and mode, not a stopwatch at start-up: a resumed run must take the
-same path as the run it continues. The rule comes from `python -m benchmarks.attention` on CPUs with and without bf16
-instructions: torch's fused kernel wins everywhere except in bf16 training on short sequences, where its backward pass
-is slow, and wherever attention dropout is on, which it has no fused form for.
+same path as the run it continues. The rule comes from `python -m benchmarks.attention`: torch's fused kernel wins nearly
+everywhere, except in bf16 training on short sequences, where its backward pass is slow, and wherever attention dropout
+is on, which it has no fused form for.
 
 Shapes: N tokens, C sequences of a run, T their length, H heads, W width of a head.
 """

@@ -1,0 +1,59 @@
+"""The two ways to attend on a CPU, by dtype, length and mode: where the rule of `encoder/attention_paths.py` comes from.
+
+    python -m benchmarks.attention
+
+4,096 tokens, 12 heads of 64, in sequences of equal length: torch's fused kernel against plain matrix products, forward
+alone and forward with backward.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from benchmarks.measure import circumstances, in_turn, print_result
+
+TOKENS, HEADS, WIDTH = 4096, 12, 64
+
+
+def fused(qkv_N: Tensor, length: int) -> Tensor:
+    """scaled_dot_product_attention."""
+    q, k, v = qkv_N.view(-1, length, 3, HEADS, WIDTH).permute(2, 0, 3, 1, 4)
+    return F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(TOKENS, -1)
+
+
+def products(qkv_N: Tensor, length: int) -> Tensor:
+    """Two matrix products with a softmax between them."""
+    q, k, v = qkv_N.view(-1, length, 3, HEADS, WIDTH).permute(2, 0, 3, 1, 4)
+    weights = torch.matmul(q * WIDTH**-0.5, k.transpose(-1, -2)).softmax(-1)
+    return torch.matmul(weights, v).transpose(1, 2).reshape(TOKENS, -1)
+
+
+def measure(dtype: torch.dtype, length: int, *, training: bool, rounds: int) -> float:
+    """How many times as long the fused kernel takes."""
+    qkv_N = torch.randn(TOKENS, 3 * HEADS * WIDTH, dtype=dtype, requires_grad=training)
+
+    def run(way: object) -> None:
+        context = way(qkv_N, length)  # type: ignore[operator]
+        if training:
+            torch.autograd.grad(context.sum(), qkv_N)
+
+    with torch.set_grad_enabled(training):
+        seconds = in_turn({"fused": lambda: run(fused), "products": lambda: run(products)}, rounds)
+    return seconds["fused"] / seconds["products"]
+
+
+def main() -> None:
+    """Measure and print; a ratio below 1 means that the fused kernel is faster."""
+    torch.set_num_threads(2)
+    result = {}
+    for name, dtype in (("fp32", torch.float32), ("bf16", torch.bfloat16)):
+        for length in (32, 128, 256, 512):
+            for mode in ("infer", "train"):
+                ratio = measure(dtype, length, training=mode == "train", rounds=4)
+                result[f"{mode}_{name}_{length}"] = round(ratio, 2)
+                print(f"{mode} {name} length {length:4d}: fused / products {ratio:5.2f}", flush=True)
+    print_result({**result, **circumstances()})
+
+
+if __name__ == "__main__":
+    main()
