@@ -4,8 +4,8 @@ What enters are queries, keys and values of N tokens in a row and the runs of eq
 leaves is one vector a token, and the attention weights when they are asked for. No path attends across sequences.
 
 The choice is a fixed rule on device, dtype, length and mode, not a stopwatch at start-up: a resumed run must take the
-same path as the run it continues. The rule comes from `python -m benchmarks.attention`: torch's fused kernel wins nearly
-everywhere, except in bf16 training on short sequences, where its backward pass is slow, and wherever attention dropout
+same path as the run it continues. The rule comes from `python -m benchmarks.attention`: torch's fused kernel wins
+everywhere except in bf16 training on short sequences, where its backward pass is slow, and wherever attention dropout
 is on, which it has no fused form for.
 
 Shapes: N tokens, C sequences of a run, T their length, H heads, W width of a head.
@@ -21,7 +21,7 @@ from torch import Tensor
 from spanlab.encoder.dropout import dropout
 from spanlab.encoder.packing import Run
 
-MATMUL_LENGTH_BF16 = 256
+MATMUL_LENGTH_BF16 = 192
 """Up to this length, training in bf16 on a CPU is faster by plain matrix products than by the fused kernel."""
 
 
