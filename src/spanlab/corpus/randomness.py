@@ -57,6 +57,11 @@ def draw(keys: Draws, number: int) -> Draws:
     return mix(keys + np.uint64((number + 1) * int(GOLDEN) & _WORD))
 
 
+def draw_at(keys: Draws, numbers: NDArray[np.int64]) -> Draws:
+    """For each key the draw whose number stands beside it: draws keyed by a place, not by the order of evaluation."""
+    return mix(keys + (numbers.astype(np.uint64) + np.uint64(1)) * GOLDEN)
+
+
 def uniform(values: Draws) -> NDArray[np.float64]:
     """Draws as numbers in [0, 1), from their upper 53 bits."""
     return (values >> np.uint64(11)).astype(np.float64) * 2.0**-53

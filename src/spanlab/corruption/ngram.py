@@ -10,12 +10,10 @@ Shapes: B blocks, U units in a row, W units of the longest block.
 import numpy as np
 from numpy.typing import NDArray
 
-from spanlab.corpus.randomness import Draws, mix
+from spanlab.corpus.randomness import Draws, mix, uniform
 from spanlab.corruption.example import Flags, Integers
 from spanlab.corruption.geometric import normalised
 from spanlab.corruption.units import Units
-
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 def ngram_probabilities(longest: int, *, favour_short: bool = True) -> NDArray[np.float64]:
@@ -26,16 +24,14 @@ def ngram_probabilities(longest: int, *, favour_short: bool = True) -> NDArray[n
 
 def pick_ngrams(units: Units, keys: Draws, budget: Integers, longest: int, *, favour_short: bool = True) -> Flags:
     """(U,) the units picked in each block; the budget (B,) is in tokens."""
-    blocks, width = len(units.counts), int(units.counts.max(initial=0))
-    place = np.arange(len(units.starts)) - np.repeat(units.firsts, units.counts)
-    values_BW = np.full((blocks, width), np.iinfo(np.uint64).max, np.uint64)
-    values_BW[units.blocks, place] = mix(keys[units.blocks] + (place.astype(np.uint64) + np.uint64(1)) * _GOLDEN)
+    values_BW = units.random_values(keys)
+    blocks, width = values_BW.shape
     order_BW = np.argsort(values_BW, axis=1)
     cumulative = np.cumsum(ngram_probabilities(longest, favour_short=favour_short))[:-1]
-    drawn_BW = 1 + np.searchsorted(cumulative, (mix(values_BW) >> np.uint64(11)).astype(np.float64) * 2.0**-53, "right")
+    drawn_BW = 1 + np.searchsorted(cumulative, uniform(mix(values_BW)), "right")
     # Tokens before each word of its block, with room for n-grams that reach past its end.
     ends_BW = np.zeros((blocks, width + longest + 1), np.int64)
-    ends_BW[units.blocks, place + 1] = units.lengths
+    ends_BW[units.blocks, units.places + 1] = units.lengths
     np.cumsum(ends_BW, axis=1, out=ends_BW)
     picked_BW = np.zeros((blocks, width + longest), bool)
     left_B, row = budget.copy(), np.arange(blocks)
@@ -48,7 +44,7 @@ def pick_ngrams(units: Units, keys: Draws, budget: Integers, longest: int, *, fa
         for step in range(longest):
             picked_BW[row, word + step] |= size > step
         left_B -= ends_BW[row, word + size] - ends_BW[row, word]
-    picked: Flags = picked_BW[units.blocks, place]
+    picked: Flags = picked_BW[units.blocks, units.places]
     return picked
 
 

@@ -10,12 +10,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from spanlab.corpus.randomness import Draws, below, mix, uniform
+from spanlab.corpus.randomness import Draws, below, draw_at, mix, uniform
 from spanlab.corruption.example import Integers
 from spanlab.errors import ConfigError, InputError
 
 ReplacePer = Literal["token", "word", "span"]
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclass(frozen=True)
@@ -57,7 +56,7 @@ class RandomTokens:
 
 def decide(keys: Draws, places: Integers) -> NDArray[np.float64]:
     """Numbers in [0, 1) for units that begin at these places of their blocks; `keys` are those of their samples."""
-    return uniform(_keyed(keys, places))
+    return uniform(draw_at(keys, places))
 
 
 def replace_tokens(
@@ -77,9 +76,5 @@ def replace_tokens(
     seen = np.where(choice < shares.mask, mask_id, original)
     swapped = np.flatnonzero((choice >= shares.mask) & (choice < shares.mask + shares.random))
     # A second key for the ids, so that they do not follow from the choice.
-    seen[swapped] = random_tokens.draw(_keyed(mix(keys[swapped]), places[swapped]))
+    seen[swapped] = random_tokens.draw(draw_at(mix(keys[swapped]), places[swapped]))
     return seen
-
-
-def _keyed(keys: Draws, places: Integers) -> Draws:
-    return mix(keys + (places.astype(np.uint64) + np.uint64(1)) * _GOLDEN)

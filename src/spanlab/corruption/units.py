@@ -3,7 +3,7 @@
 A unit is a run of neighbouring tokens of one block. Units lie in a row, block after block, in the order of the text,
 and every law works on this table instead of on tokens.
 
-Shapes: B blocks, U units in a row, N tokens in a row.
+Shapes: B blocks, U units in a row, W units of the longest block, N tokens in a row.
 """
 
 from dataclasses import dataclass
@@ -11,6 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
+from spanlab.corpus.randomness import Draws, draw_at
 from spanlab.corruption.example import Flags, Integers
 from spanlab.corruption.frame import FramedBatch
 
@@ -37,6 +38,17 @@ class Units:
     def blocks(self) -> Integers:
         """(U,) the block of each unit."""
         return np.repeat(np.arange(len(self.counts)), self.counts)
+
+    @cached_property
+    def places(self) -> Integers:
+        """(U,) the place of each unit in its block."""
+        return np.arange(len(self.starts)) - np.repeat(self.firsts, self.counts)
+
+    def random_values(self, keys: Draws) -> Draws:
+        """(B, W) one draw a unit, keyed by its place in the block; units that are not there have the highest."""
+        values_BW = np.full((len(self.counts), int(self.counts.max(initial=0))), np.iinfo(np.uint64).max, np.uint64)
+        values_BW[self.blocks, self.places] = draw_at(keys[self.blocks], self.places)
+        return values_BW
 
     def to_tokens(self, picked: Flags) -> Flags:
         """(N,) the tokens of the picked units (U,)."""

@@ -8,29 +8,22 @@ Shapes: B blocks, U units in a row, W units of the longest block.
 
 import numpy as np
 
-from spanlab.corpus.randomness import Draws, mix
+from spanlab.corpus.randomness import Draws
 from spanlab.corruption.example import Flags, Integers
 from spanlab.corruption.units import Units
-
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 def pick_whole_units(units: Units, keys: Draws, budget: Integers, barred: Flags | None = None) -> Flags:
     """(U,) the units picked in each block; `barred` (U,) are never picked. The budget (B,) is in tokens."""
-    width = int(units.counts.max(initial=0))
-    if width == 0:
-        return np.zeros(len(units.starts), bool)
-    place = np.arange(len(units.starts)) - np.repeat(units.firsts, units.counts)
-    # One 64-bit draw a unit, keyed by its place in the block; units that are not there come last.
-    order_keys_BW = np.full((len(units.counts), width), np.iinfo(np.uint64).max, np.uint64)
-    order_keys_BW[units.blocks, place] = mix(keys[units.blocks] + (place.astype(np.uint64) + np.uint64(1)) * _GOLDEN)
-    lengths_BW = np.zeros((len(units.counts), width), np.int64)
-    lengths_BW[units.blocks, place] = units.lengths if barred is None else np.where(barred, 0, units.lengths)
-    order_BW = np.argsort(order_keys_BW, axis=1)
+    if not len(units.starts):
+        return np.zeros(0, bool)
+    order_BW = np.argsort(units.random_values(keys), axis=1)
+    lengths_BW = np.zeros(order_BW.shape, np.int64)
+    lengths_BW[units.blocks, units.places] = units.lengths if barred is None else np.where(barred, 0, units.lengths)
     picked_BW = _take_in_order(np.take_along_axis(lengths_BW, order_BW, axis=1), budget)
     back_BW = np.zeros_like(picked_BW)
     np.put_along_axis(back_BW, order_BW, picked_BW, axis=1)
-    picked: Flags = back_BW[units.blocks, place]
+    picked: Flags = back_BW[units.blocks, units.places]
     return picked
 
 

@@ -16,7 +16,7 @@ from spanlab.encoder.weights.load import assemble
 from spanlab.encoder.weights.model import Model
 from spanlab.encoder.weights.names import Rule
 from spanlab.encoder.weights.tensors import read_torch_file
-from spanlab.encoder.weights.translate import to_ours
+from spanlab.encoder.weights.translate import modern_name, to_ours
 from spanlab.errors import WeightsError
 
 _PREFIX = "decoder."
@@ -40,16 +40,13 @@ def read_spanbert_release(path: Path) -> Model:
     if not isinstance(state, dict) or f"{_PREFIX}{_WORD}" not in state:
         fix = "expected SpanBERT's pre-training checkpoint, or a model folder"
         raise WeightsError("no 'model' with decoder.bert.… weights in it", path=path, fix=fix)
-    theirs = {_rename(name): tensor for name, tensor in state.items() if isinstance(tensor, Tensor)}
+    theirs = {
+        modern_name(name.removeprefix(_PREFIX)): tensor for name, tensor in state.items() if isinstance(tensor, Tensor)
+    }
     pair, used = to_ours(theirs, _PAIR_RULES)
     rest = {name: tensor for name, tensor in theirs.items() if name not in used and not name.startswith(_PAIR)}
     extra = {f"sbo.{name}": tensor for name, tensor in pair.items()}
     return assemble(_shape(rest), rest, extra, path)
-
-
-def _rename(name: str) -> str:
-    stem, _, last = name.removeprefix(_PREFIX).rpartition(".")
-    return f"{stem}.{ {'gamma': 'weight', 'beta': 'bias'}.get(last, last) }" if stem else last
 
 
 def _shape(state: dict[str, Tensor]) -> EncoderConfig:

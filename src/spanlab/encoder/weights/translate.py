@@ -12,20 +12,25 @@ from spanlab.encoder.config import EncoderConfig
 from spanlab.encoder.weights.names import Names, Rule
 
 State = dict[str, Tensor]
+_MODERN = {"gamma": "weight", "beta": "bias"}
 
 
 def normalise(state: Mapping[str, Tensor], names: Names) -> State:
     """Their tensors under one spelling: no body prefix, no `gamma` and `beta`, no buffers that are recomputed."""
     spelled: State = {}
     for name, tensor in state.items():
-        stem, _, last = name.removeprefix(names.prefix).rpartition(".")
-        last = {"gamma": "weight", "beta": "bias"}.get(last, last)
-        key = f"{stem}.{last}" if stem else last
-        if last != "position_ids" and not key.endswith((".attn.bias", ".attn.masked_bias")):
+        key = modern_name(name.removeprefix(names.prefix))
+        if not key.endswith("position_ids") and not key.endswith((".attn.bias", ".attn.masked_bias")):
             spelled[key] = tensor
     if names.twin_bias is not None and names.twin_bias[0] in spelled:
         spelled[names.twin_bias[1]] = spelled.pop(names.twin_bias[0])
     return spelled
+
+
+def modern_name(name: str) -> str:
+    """A weight's name with `weight` and `bias` where old files say `gamma` and `beta`."""
+    stem, dot, last = name.rpartition(".")
+    return f"{stem}{dot}{_MODERN.get(last, last)}"
 
 
 def body_rules(names: Names, config: EncoderConfig) -> Iterator[Rule]:
