@@ -1,0 +1,87 @@
+"""Where a process computes: its device, its precision, and its fellow processes."""
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+
+import torch
+import torch.distributed as dist
+
+from spanlab.errors import ConfigError
+from spanlab.machine import has_bf16_instructions
+from spanlab.training.settings import Device, Precision
+
+_AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """One process of a run, and how it speaks to the others."""
+
+    device: torch.device
+    precision: Precision
+    rank: int = 0
+    size: int = 1
+
+    @property
+    def first(self) -> bool:
+        """Whether this process writes files and speaks to the user."""
+        return self.rank == 0
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of the weights; half precision is for products only, by autocast."""
+        return torch.float64 if self.precision == "fp64" else torch.float32
+
+    def autocast(self) -> AbstractContextManager[object]:
+        """Matrix products in half precision, where that was asked for."""
+        dtype = _AUTOCAST.get(self.precision)
+        return nullcontext() if dtype is None else torch.autocast(self.device.type, dtype=dtype)
+
+    def add(self, numbers: Mapping[str, float]) -> dict[str, float]:
+        """The sum of each number over all processes, which must give the same names; exact for whole numbers."""
+        if self.size == 1:
+            return dict(numbers)
+        # The device of the process group: NCCL knows no other than the GPU's.
+        device = self.device if self.device.type == "cuda" else torch.device("cpu")
+        dtype = torch.float32 if self.device.type == "mps" else torch.float64
+        summed = torch.tensor(list(numbers.values()), dtype=dtype, device=device)
+        dist.all_reduce(summed)
+        return dict(zip(numbers, summed.tolist(), strict=True))
+
+    def wait(self) -> None:
+        """Until all processes are here."""
+        if self.size > 1:
+            dist.barrier()
+
+
+def find_place(device: Device, precision: Precision) -> Place:
+    """This process's place; within torchrun or Ray Train the process group exists already."""
+    chosen = _device(device)
+    in_group = dist.is_available() and dist.is_initialized()
+    rank, size = (dist.get_rank(), dist.get_world_size()) if in_group else (0, 1)
+    return Place(device=chosen, precision=_precision(precision, chosen), rank=rank, size=size)
+
+
+def _device(name: Device) -> torch.device:
+    if name == "cuda" and not torch.cuda.is_available():
+        raise ConfigError("training.device is cuda, and there is no CUDA device", fix="take device=auto")
+    if name == "mps" and not torch.backends.mps.is_available():
+        raise ConfigError("training.device is mps, and there is none", fix="take device=auto")
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+    if name == "cuda":
+        import os
+
+        return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
+    return torch.device(name)
+
+
+def _precision(name: Precision, device: torch.device) -> Precision:
+    if name == "fp16" and device.type != "cuda":
+        raise ConfigError("training.precision is fp16, which needs a CUDA device", fix="take precision=auto")
+    if name != "auto":
+        return name
+    if device.type == "cuda":
+        return "bf16" if torch.cuda.is_bf16_supported() else "fp16"
+    return "bf16" if device.type == "cpu" and has_bf16_instructions() else "fp32"
