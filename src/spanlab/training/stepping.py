@@ -109,4 +109,4 @@ class Stepper(Generic[Batch]):
         self.scaler.update()
         self.optimiser.zero_grad(set_to_none=True)
         if self.average is not None:
-            self.average.update()
+            self.average.update(number)
