@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from spanlab.report.axes import Axis, step_axis, value_axis
 from spanlab.report.curve_points import smooth, thin
-from spanlab.report.figures import duration, share, short, size
+from spanlab.report.figures import duration, plain, share, short, size
 from spanlab.report.run_history import Series
 
 numbers = st.floats(-1e6, 1e6, allow_nan=False)
@@ -90,3 +90,4 @@ def test_figures() -> None:
         "8.25 s", "1 min 1 s", "21 min 4 s", "2 h 5 min", "1 d 1 h",
     ]  # fmt: skip
     assert (share(0.6123), size(999), size(1_500), size(2_340_000_000)) == ("61.2 %", "999 bytes", "1.5 kB", "2.34 GB")
+    assert plain({"mlm": 1.0, "on": [2, "x", 1e-5], "off": None}) == "mlm 1, on 2, x, 1e-5, off None"

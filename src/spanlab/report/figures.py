@@ -1,4 +1,4 @@
-"""Numbers as people read them: short, with the digits that matter."""
+"""Figures as people read them: short, with the digits that matter."""
 
 import math
 
@@ -48,3 +48,14 @@ def size(count: int) -> str:
         if count >= limit:
             return f"{count / limit:.3g} {unit}"
     return f"{count} bytes"
+
+
+def plain(value: object) -> str:
+    """A setting or a finding of any kind, without brackets and quotes."""
+    if isinstance(value, float):
+        return short(value)
+    if isinstance(value, list | tuple):
+        return ", ".join(map(plain, value))
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {plain(inner)}" for name, inner in value.items())
+    return str(value)

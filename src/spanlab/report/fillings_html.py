@@ -59,11 +59,11 @@ def _candidates(result: FillResult) -> str:
     places = [place for run in result.runs for place in run.places]
     both = any(place.sbo is not None for place in places)
     head = "<th></th><th>MLM</th>" + ("<th>SBO</th>" if both else "")
-    rows = "".join(
-        f"<tr><th>{number}</th><td>{_listed(place.mlm)}</td>{f'<td>{_listed(place.sbo or ())}</td>' if both else ''}</tr>"
-        for number, place in enumerate(places, start=1)
-    )
-    return f"<details><summary>candidates</summary><table><tr>{head}</tr>{rows}</table></details>"
+    rows = []
+    for number, place in enumerate(places, start=1):
+        by_sbo = f"<td>{_listed(place.sbo or ())}</td>" if both else ""
+        rows.append(f"<tr><th>{number}</th><td>{_listed(place.mlm)}</td>{by_sbo}</tr>")
+    return f"<details><summary>candidates</summary><table><tr>{head}</tr>{''.join(rows)}</table></details>"
 
 
 def _listed(candidates: Sequence[Candidate]) -> str:

@@ -11,7 +11,7 @@ from html import escape
 from importlib import resources
 from pathlib import Path
 
-from spanlab.report.figures import duration, share, short, size
+from spanlab.report.figures import duration, plain, share, size
 from spanlab.report.fillings_html import draw_fillings
 from spanlab.report.run_curves import draw_curves, label
 from spanlab.report.run_files import RunFiles, read_run
@@ -123,17 +123,7 @@ def _notes(history: History) -> str:
 
 def _environment(run: RunFiles) -> str:
     rows = "".join(
-        f"<tr><th>{escape(str(name))}</th><td>{escape(_plain(value))}</td></tr>"
+        f"<tr><th>{escape(str(name))}</th><td>{escape(plain(value))}</td></tr>"
         for name, value in run.environment.items()
     )
     return f'<table class="environment">{rows}</table>' if rows else ""
-
-
-def _plain(value: object) -> str:
-    if isinstance(value, float):
-        return short(value)
-    if isinstance(value, list):
-        return ", ".join(map(_plain, value))
-    if isinstance(value, dict):
-        return ", ".join(f"{name} {_plain(inner)}" for name, inner in value.items())
-    return str(value)
