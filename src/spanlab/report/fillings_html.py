@@ -36,7 +36,8 @@ def _filled(result: FillResult) -> str:
             best = [_best(run, law) for run in result.runs]
             sentence = _with_runs(result, [escape(text) for text, _ in best])
             score = sum(score for _, score in best) / len(best)
-            lines.append(f'<p class="law"><small>{name}</small><span>{sentence}</span><small>{score:.2f}</small></p>')
+            mean = f'<small title="mean log probability of a token">{score:.2f}</small>'
+            lines.append(f'<p class="law"><small>{name}</small><span>{sentence}</span>{mean}</p>')
     return "".join(lines)
 
 
@@ -72,4 +73,4 @@ def _listed(candidates: Sequence[Candidate]) -> str:
 
 def _candidate(one: Candidate) -> str:
     mark = "" if one.begins_word else "·"
-    return f"{mark}{escape(one.text) or '␣'} <small>{100 * one.probability:.0f} %</small>"
+    return f"{mark}{escape(one.text) or '␣'} <small>{100 * one.probability:.2g} %</small>"
