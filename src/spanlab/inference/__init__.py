@@ -1,0 +1,1 @@
+"""From a model folder and a text to typed results with character offsets."""
