@@ -1,7 +1,6 @@
 """What a model makes of a few masked stretches of real text, before a run and after it."""
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -19,26 +18,19 @@ _STRETCHES, _AROUND, _MASKED = 4, 24, 3
 
 
 class SampleFillings:
-    """The same masked texts filled by the same model whenever asked."""
+    """The same masked texts of a corpus, filled by a model whenever asked."""
 
-    def __init__(self, filler: Filler, texts: Sequence[str]) -> None:
-        self._filler, self._texts = filler, texts
+    def __init__(self, corpus: PreparedCorpus) -> None:
+        self._tokenizer, self._texts = corpus.tokenizer, masked_texts(corpus)
 
-    @classmethod
-    def of(cls, criterion: nn.Module, corpus: PreparedCorpus) -> "SampleFillings | None":
-        """Of a model in training, on text of its corpus; None for a model that fills no masks."""
-        model = _model_of(criterion)
-        if model is None:
-            return None
-        return cls(Filler.from_model(model, corpus.tokenizer), masked_texts(corpus))
-
-    def note(self, folder: Path, moment: Literal["before", "after"]) -> None:
+    def note(self, criterion: nn.Module, folder: Path, moment: Literal["before", "after"]) -> None:
         """Fill the texts now and keep what came out in the run folder; "before" is kept from a run's first session."""
-        path = folder / FILLINGS
+        path, model = folder / FILLINGS, _model_of(criterion)
         kept = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-        if moment == "before" and moment in kept:
+        if model is None or (moment == "before" and moment in kept):
             return
-        kept[moment] = [self._filler.fill(text, top=3).to_dict() for text in self._texts]
+        filler = Filler.from_model(model, self._tokenizer)
+        kept[moment] = [filler.fill(text, top=3).to_dict() for text in self._texts]
         write_json(path, kept)
 
 

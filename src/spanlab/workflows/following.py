@@ -1,11 +1,13 @@
-"""A run followed to its end: its records into `metrics.jsonl`, to the trackers and the caller, and into `report.html`."""
+"""A run followed to its end: its records into `metrics.jsonl`, to trackers and the caller, and into `report.html`."""
 
 import signal
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+from torch import nn
 
 from spanlab.machine import describe_environment
 from spanlab.report.run_page import Section, run_page
@@ -15,8 +17,9 @@ from spanlab.training.records import Record
 from spanlab.training.run_folder import ENVIRONMENT, REPORT
 from spanlab.training.trackers import open_trackers
 from spanlab.whole_files import readable_disk_errors, write_atomically, write_json
-from spanlab.workflows.fillings import SampleFillings
 
+Moment = Literal["before", "after"]
+AtEnds = Callable[[nn.Module, Path, Moment], None]
 FIX_FULL_DISK = "make room and go on with --resume; the last checkpoint is whole"
 
 
@@ -42,43 +45,62 @@ def follow(
     config: Mapping[str, Any],
     notes: tuple[str, ...] = (),
     *,
-    fillings: SampleFillings | None = None,
+    at_ends: AtEnds | None = None,
     sections: Callable[[], tuple[Section, ...]] = tuple,
     on_record: Callable[[Record], None] | None = None,
 ) -> RunResult:
-    """Train to the end; Ctrl-C ends as it does everywhere, once the state is saved."""
-    run, first = training.run, training.place.first
+    """Train to the end; Ctrl-C ends as it does everywhere, once the state is saved.
+
+    Args:
+        training: the run, begun or resumed.
+        config: as it is kept in the run folder.
+        notes: what is to be known about its beginning.
+        at_ends: called with the model, the folder and "before" or "after" when the run begins and ends.
+        sections: what the report shows beside curves and settings, asked for at the end.
+        on_record: called with every record, on the first process.
+    """
+    run = training.run
     scores: Mapping[str, float] = {}
-    with ExitStack() as stack:
-        stack.enter_context(readable_disk_errors(run.path, FIX_FULL_DISK))
-        consumers: list[Callable[[Record], None]] = []
-        if first:
-            metrics = stack.enter_context(MetricsFile(run.metrics))
-            metrics.rewind(training.progress.step)
-            trackers = open_trackers(training.config.track, run.path, run.path.name, config)
-            for tracker in trackers:
-                stack.callback(tracker.close)
-            consumers = [metrics.append, *(tracker.log for tracker in trackers)]
-            write_json(run.path / ENVIRONMENT, describe_environment(processes=training.place.size, notes=notes))
-            if fillings is not None:
-                fillings.note(run.path, "before")
-            if on_record is not None:
-                consumers.append(on_record)
+    with readable_disk_errors(run.path, FIX_FULL_DISK), ExitStack() as stack:
+        consumers = _consumers(training, config, notes, stack) if training.place.first else []
+        if on_record is not None and training.place.first:
+            consumers.append(on_record)
+        _call(at_ends, training, "before")
         try:
             for record in training.records():
                 scores = record.metrics if record.split == "dev" else scores
                 for consume in consumers:
                     consume(record)
+            _call(at_ends, training, "after")
         finally:
-            if first:
-                if fillings is not None:
-                    fillings.note(run.path, "after")
+            if training.place.first:
                 write_report(run.path, sections())
     if training.outcome == "interrupted":
         raise KeyboardInterrupt
     if training.outcome == "terminated":
         raise SystemExit(128 + signal.SIGTERM)
     return RunResult(folder=run.path, outcome=training.outcome, steps=training.progress.step, scores=scores)
+
+
+def _consumers(
+    training: Training[Any], config: Mapping[str, Any], notes: tuple[str, ...], stack: ExitStack
+) -> list[Callable[[Record], None]]:
+    """What takes every record on the first process: the metrics file and the trackers, closed with the stack."""
+    run = training.run
+    write_json(run.path / ENVIRONMENT, describe_environment(processes=training.place.size, notes=list(notes)))
+    metrics = MetricsFile(run.metrics)
+    stack.callback(metrics.close)
+    metrics.rewind(training.progress.step)
+    trackers = open_trackers(training.config.track, run.path, run.path.name, config)
+    for tracker in trackers:
+        stack.callback(tracker.close)
+    return [metrics.log, *(tracker.log for tracker in trackers)]
+
+
+def _call(at_ends: AtEnds | None, training: Training[Any], moment: Moment) -> None:
+    model = None if at_ends is None else training.whole_model()
+    if model is not None and at_ends is not None:
+        at_ends(model, training.run.path, moment)
 
 
 def write_report(folder: Path, sections: tuple[Section, ...] = ()) -> None:

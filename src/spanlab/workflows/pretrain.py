@@ -96,8 +96,8 @@ def run_job(job: PretrainingJob, *, on_start: OnStart | None = None, on_record: 
             notes = (*beginning.notes, *(training.resume() if job.resume else ()))
             if on_start is not None and place.first:
                 on_start(training, notes)
-            fillings = SampleFillings.of(work.criterion, corpora[0].corpus) if place.first else None
-            return follow(training, config, notes, fillings=fillings, on_record=on_record)
+            fillings = SampleFillings(corpora[0].corpus)
+            return follow(training, config, notes, at_ends=fillings.note, on_record=on_record)
 
 
 def open_corpora(names: Sequence[str]) -> list[WeightedCorpus]:
