@@ -86,6 +86,14 @@ def test_the_scheme_is_told_from_gold_alone() -> None:
     assert score_tags(gold, predicted, strict=True)["f1"] == pytest.approx(100 * 2 / 3)
 
 
+def test_predictions_may_have_letters_that_gold_happens_not_to_need() -> None:
+    scores = score_tags(
+        [["S-X", "O", "O", "O"], ["O", "O", "O", "O"]], [["S-X", "B-X", "M-X", "E-X"], ["O", "O", "S-X", "O"]]
+    )
+    assert [scores["precision"], scores["recall"]] == pytest.approx([100 / 3, 100])
+    assert score_tags([["O", "O"]], [["B-X", "E-X"]])["precision"] == 0.0
+
+
 def test_refusals() -> None:
     with pytest.raises(InputError, match="sentence 2 has 1 gold tags and 2 predicted"):
         score_tags([["O"], ["O"]], [["O"], ["O", "O"]])

@@ -161,8 +161,15 @@ def questions_of(path: Path) -> list[tuple[str, list[str]]]:
     ]
 
 
-@pytest.mark.parametrize(("name", "language"), [("squad2_half_dev.json", "en"), ("squad1_dev.json.xz", "en"),
-                                                ("korquad1_dev_ko.json", "ko")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "language"),
+    [
+        ("squad2_half_dev.json", "en"),
+        ("squad1_dev.json.xz", "en"),
+        ("korquad1_dev_ko.json", "ko"),
+        ("cmrc2018_dev_zh.json", "zh"),
+    ],
+)
 def test_a_gold_answer_scores_all_and_its_context_no_exact_match(real_data: Path, name: str, language: str) -> None:
     questions = questions_of(real_data / "qa" / name)[:1500]
     gold = [answers for _, answers in questions]

@@ -102,7 +102,13 @@ def test_spans_that_no_tags_spell(spans: list[tuple[int, int, str]], message: st
 )  # fmt: skip
 def test_tags_that_are_none(tag: str, scheme: TagScheme) -> None:
     with pytest.raises(InputError, match=f"'{tag}' is no tag of {scheme}"):
-        tags_to_spans([tag], scheme)
+        tags_to_spans([tag], scheme, strict=True)
+
+
+def test_lenient_reading_takes_the_letters_of_any_scheme() -> None:
+    assert tags_to_spans(["B-X", "M-X", "E-X", "S-X", "I-Y"], "IOB2") == [(0, 3, "X"), (3, 4, "X"), (4, 5, "Y")]
+    with pytest.raises(InputError, match="'PER' is no tag of IOB1, IOB2, BIOES, BMES"):
+        tags_to_spans(["PER"], "IOB2")
 
 
 @given(st.lists(sentences(), min_size=1), SCHEMES)
