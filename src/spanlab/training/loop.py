@@ -18,6 +18,7 @@ from spanlab.machine import keep_freed_memory, matrix_rate, peak_memory_gb
 from spanlab.training.checkpoints import Progress
 from spanlab.training.guards import SpikeWatch
 from spanlab.training.interrupts import Interrupts
+from spanlab.training.parallel import put_shards_back
 from spanlab.training.place import Place
 from spanlab.training.records import Record
 from spanlab.training.run_folder import RunFolder
@@ -161,6 +162,7 @@ class Training(Generic[Batch]):
         self._stepper.model.eval()
         with torch.no_grad(), self._averaged():
             scores = self.work.evaluate(self.place)
+        put_shards_back(self._stepper.model)
         score, best = scores[self.work.primary], self.progress.best
         better = best is None or (score > best if self.work.higher_is_better else score < best)
         self.progress = replace(self.progress, evaluated=self.progress.step, worse=self.progress.worse + 1)

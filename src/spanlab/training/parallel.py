@@ -57,6 +57,13 @@ def sending(model: nn.Module, *, last: bool) -> AbstractContextManager[object]:
     return nullcontext()
 
 
+def put_shards_back(model: nn.Module) -> None:
+    """After a forward pass without a backward one: a sharded model is left with whole weights here and there."""
+    for module in model.modules():
+        if isinstance(module, FSDPModule):
+            module.reshard()
+
+
 class WholeModel:
     """A model with all its weights on one process, to be exported or tried there; for a sharded one that is a copy."""
 
