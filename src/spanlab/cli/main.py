@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from spanlab.cli import almanac, convert, doctor, fill, inspect, prepare, tokenizer
-from spanlab.errors import SpanlabError
+from spanlab.cli import almanac, convert, doctor, fill, inspect, prepare, pretrain, tokenizer
+from spanlab.errors import RunError, SpanlabError
 from spanlab.version import __version__
 
 INTERRUPTED = 130
@@ -28,6 +28,7 @@ app.command("convert")(convert.convert)
 app.command("doctor")(doctor.doctor)
 app.command("fill")(fill.fill)
 app.command("prepare")(prepare.prepare)
+app.command("pretrain")(pretrain.pretrain)
 app.add_typer(almanac.app, name="almanac")
 app.add_typer(inspect.app, name="inspect")
 app.add_typer(tokenizer.app, name="tokenizer")
@@ -55,6 +56,9 @@ def main() -> None:
     except SpanlabError as error:
         typer.echo(f"spanlab: {error}", err=True)
         sys.exit(2)
+    except RunError as error:
+        typer.echo(f"spanlab: {error}", err=True)
+        sys.exit(1)
     except OSError as error:
         typer.echo(f"spanlab: {_place(error)}{error.strerror or error}", err=True)
         sys.exit(2 if isinstance(error, _WRONG_PATH) else 1)

@@ -39,6 +39,16 @@ class RunResult:
         """The folder of the model: the best on held-out data, without any the newest."""
         return self.folder / "model"
 
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "folder": str(self.folder),
+            "model": str(self.model),
+            "outcome": self.outcome,
+            "steps": self.steps,
+            "scores": dict(self.scores),
+        }
+
 
 def follow(
     training: Training[Any],

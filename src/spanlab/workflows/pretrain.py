@@ -4,11 +4,13 @@ The same function runs in one process, in each process that torchrun starts, and
 """
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from spanlab.configuration import to_mapping
 from spanlab.corpus.manifest import MANIFEST
@@ -119,8 +121,6 @@ def describe(job: PretrainingJob, corpora: Sequence[WeightedCorpus]) -> dict[str
     }
 
 
-def print_config(config: Mapping[str, Any]) -> str:
-    """A resolved config as YAML."""
-    import yaml
-
-    return yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True)
+def yaml_of(recipe: Recipe) -> str:
+    """A recipe as resolved, in the form that can be given back as a recipe file."""
+    return yaml.safe_dump(to_mapping(recipe), sort_keys=False, allow_unicode=True)
