@@ -4,9 +4,10 @@
 
 Both sides train masked language modelling on the same blocks of the novels in the same order, 32 a step, with a BERT of
 4 layers, 256 wide, dropout 0.1, and the 30,522 pieces of BERT's uncased vocabulary. SpanLab's time is everything:
-blocks read from disk, masks, model, clipping, AdamW, records. The peer has its blocks in memory as lists, pads them per batch,
-attends by SDPA and steps with the fused AdamW. Tokens are those of text, padding not counted. Beside it: SpanLab with
-span masking and the span boundary objective, the share of data and masking in a step, and two processes against one.
+blocks read from disk, masks, model, clipping, AdamW, records. The peer has its blocks in memory as lists, pads them
+per batch, attends by SDPA and steps with the fused AdamW. Tokens are those of text, padding not counted. Beside it:
+SpanLab with span masking and the span boundary objective, the share of data and masking in a step, and two processes
+against one.
 
 The novels come from the folder that SPANLAB_DATA names (or ../shared/data): novels/novels.tar.xz, tokenizers/.
 """

@@ -81,6 +81,7 @@ def write_file(path: Path, tensors: Mapping[str, Tensor]) -> None:
     partial = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         save_file({name: tensor.detach().cpu() for name, tensor in tensors.items()}, partial, {"format": "pt"})
+        partial.chmod(path.parent.stat().st_mode & 0o666)  # safetensors' own is for one user alone
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
