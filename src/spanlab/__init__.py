@@ -12,14 +12,16 @@ from spanlab.version import __version__
 if TYPE_CHECKING:
     from spanlab.corruption import SpanMasking
     from spanlab.encoder import Encoder, EncoderConfig, SpanBoundaryHead
+    from spanlab.workflows.pretrain import pretrain
 
-__all__ = ["Encoder", "EncoderConfig", "SpanBoundaryHead", "SpanMasking", "__version__"]
+__all__ = ["Encoder", "EncoderConfig", "SpanBoundaryHead", "SpanMasking", "__version__", "pretrain"]
 
 _HOMES = {
     "Encoder": "encoder",
     "EncoderConfig": "encoder",
     "SpanBoundaryHead": "encoder",
     "SpanMasking": "corruption",
+    "pretrain": "workflows.pretrain",
 }
 
 
