@@ -34,7 +34,7 @@ def write_card(recipe: Recipe, corpora: list[str], tokens: int) -> str:
         'encoder = spanlab.Encoder.from_pretrained("this folder")',
         "```",
         "",
-        "It also loads in transformers where there is a class for its architecture. `spanlab fill` and `spanlab finetune`",
+        "It loads in transformers where there is a class for its architecture. `spanlab fill` and `spanlab finetune`",
         "take the folder as it is.",
         "",
         "## Settings",
