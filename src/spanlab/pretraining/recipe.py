@@ -11,7 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
 
-from spanlab.configuration import Source, from_mapping, merge, parse_overrides, read_yaml
+from spanlab.configuration import Source, from_mapping, merge, nested, parse_overrides, read_yaml
 from spanlab.corruption.masking import MaskingConfig
 from spanlab.encoder import SpanBoundaryConfig
 from spanlab.errors import ConfigError, did_you_mean
@@ -106,9 +106,9 @@ def shipped_recipes() -> list[str]:
 
 
 def load_recipe(name_or_path: str, overrides: Sequence[str] | Mapping[str, Any] = ()) -> Recipe:
-    """A shipped recipe or a YAML file, with overrides laid over it: `key=value` texts or a nested mapping."""
+    """A shipped recipe or a YAML file, with overrides laid over it: `key=value` texts or a mapping by key."""
     mapping, source = read_yaml(_locate(name_or_path))
-    changes = dict(overrides) if isinstance(overrides, Mapping) else parse_overrides(overrides)
+    changes = nested(overrides) if isinstance(overrides, Mapping) else parse_overrides(overrides)
     sizes = mapping.pop("sizes", None) or {}
     size = str(changes.get("size", mapping.get("size", Recipe.size)))
     if not isinstance(sizes, Mapping):

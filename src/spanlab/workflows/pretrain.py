@@ -43,7 +43,7 @@ class PretrainingJob:
 
 
 def pretrain(
-    recipe: str,
+    recipe: str | Path,
     *,
     data: str | Path | Sequence[str | Path],
     out: str | Path,
@@ -63,11 +63,12 @@ def pretrain(
         resume: go on with the run in `out`.
         overwrite: replace the run in `out`.
         on_record: called with every record of the run.
-        overrides: sections and values, such as `size="mini", training={"steps": 1000}`.
+        overrides: sections and values, such as `size="mini", training={"steps": 1000}`; of the recipe's `data` section,
+            whose name is taken, by full name: `**{"data.length": 128}`.
     """
     folders = [data] if isinstance(data, str | Path) else data
     job = PretrainingJob(
-        recipe=load_recipe(recipe, overrides),
+        recipe=load_recipe(str(recipe), overrides),
         data=tuple(map(str, folders)),
         out=str(out),
         init=None if init is None else str(init),
@@ -98,7 +99,7 @@ def run_job(job: PretrainingJob, *, on_start: OnStart | None = None, on_record: 
             notes = (*beginning.notes, *(training.resume() if job.resume else ()))
             if on_start is not None and place.first:
                 on_start(training, notes)
-            fillings = SampleFillings(corpora[0].corpus)
+            fillings = SampleFillings(corpora[0].corpus, job.recipe.data.longest)
             return follow(training, config, notes, at_ends=fillings.note, on_record=on_record)
 
 
