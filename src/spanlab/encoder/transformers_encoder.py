@@ -32,8 +32,7 @@ class TransformersEncoder(Encoder):
             width=theirs.hidden_size,
             layers=theirs.num_hidden_layers,
             heads=theirs.num_attention_heads,
-            inner_width=getattr(theirs, "intermediate_size", None)
-            or getattr(theirs, "hidden_dim", 4 * theirs.hidden_size),
+            inner_width=getattr(theirs, "intermediate_size", getattr(theirs, "hidden_dim", 4 * theirs.hidden_size)),
             embedding_width=model.get_input_embeddings().weight.shape[1],
             max_positions=getattr(theirs, "max_position_embeddings", 512),
             segments=getattr(theirs, "type_vocab_size", 0) or 0,

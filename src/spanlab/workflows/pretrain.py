@@ -22,6 +22,7 @@ from spanlab.training.parallel import process_group
 from spanlab.training.place import find_place
 from spanlab.training.records import Record
 from spanlab.training.run_folder import RunFolder
+from spanlab.whole_files import readable_disk_errors
 from spanlab.workflows.fillings import SampleFillings
 from spanlab.workflows.following import RunResult, follow
 
@@ -91,9 +92,10 @@ def run_job(job: PretrainingJob, *, on_start: OnStart | None = None, on_record: 
         if job.resume:
             run.check_same(config)
         with run.lock() if place.first else nullcontext():
-            work, beginning = build_work(job.recipe, corpora, job.init)
+            work, beginning = build_work(job.recipe, corpora, job.init, processes=place.size)
             if place.first and not job.resume:
-                run.begin(config)
+                with readable_disk_errors(run.path, "make room"):
+                    run.begin(config)
             place.wait()
             training = Training(work, training_config, run, place, seed=job.recipe.seed)
             notes = (*beginning.notes, *(training.resume() if job.resume else ()))
