@@ -2,11 +2,14 @@
 
 import random
 from pathlib import Path
+from typing import Any
 
 from spanlab.corpus import Options, plan_preparation, run_preparation
+from spanlab.pretraining.recipe import load_recipe
 from spanlab.text import Tokenizer
 from spanlab.text.tokenizer import Kind
 from spanlab.text.training import TokenizerConfig, train_tokenizer
+from spanlab.workflows.pretrain import PretrainingJob
 
 WHO = ["fisherman", "miller", "captain", "mayor", "widow", "clockmaker", "sailor", "baker", "teacher", "gardener"]
 DOES = ["mended", "carried", "forgot", "painted", "counted", "watched", "buried", "followed", "repaired", "borrowed"]
@@ -55,3 +58,10 @@ def prepare(text: Path, tokenizer: Tokenizer, out: Path) -> Path:
     plan = plan_preparation([str(text)], Options(documents="blank-line", lines="sentences"))
     run_preparation(plan, tokenizer=tokenizer, out=out, workers=1)
     return out
+
+
+def job(recipe: str, data: Path | tuple[str, ...], out: Path, *overrides: str, **options: Any) -> PretrainingJob:
+    """A run of the smallest model by a recipe; `options` are those of `PretrainingJob`."""
+    folders = (str(data),) if isinstance(data, Path) else data
+    settings = load_recipe(recipe, [*SMALLEST, *overrides])
+    return PretrainingJob(recipe=settings, data=folders, out=str(out), **options)
