@@ -40,3 +40,13 @@ def minilm() -> Path:
     if spec is None or spec.origin is None:
         pytest.skip("the minilm extra is not installed")
     return Path(spec.origin).parent / "model"
+
+
+@pytest.fixture(scope="session")
+def small_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A prepared corpus of some eight thousand tokens that a tiny model learns from in a moment."""
+    from tests.pretraining.making import make_tokenizer, prepare, write_text
+
+    folder = tmp_path_factory.mktemp("small")
+    text = write_text(folder / "text.txt")
+    return prepare(text, make_tokenizer(text), folder / "corpus")

@@ -69,35 +69,30 @@ def _key_lines(node: yaml.Node | None, prefix: KeyPath) -> dict[KeyPath, int]:
 
 def parse_overrides(overrides: Sequence[str]) -> dict[str, Any]:
     """`["training.lr=1e-4", "size=mini"]` as a nested mapping; values are read as YAML."""
-    mapping: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for override in overrides:
         key, equals, text = override.partition("=")
         if not equals or not all(key.split(".")):
             raise ConfigError(f"'{override}' is not an override", fix="write key=value, such as training.lr=1e-4")
         try:
-            value = yaml.safe_load(text)
+            values[key] = yaml.safe_load(text)
         except yaml.YAMLError:
             raise ConfigError(f"cannot read the value of '{override}'", fix="quote it as YAML would") from None
-        _put(mapping, key, value)
-    return mapping
+    return nested(values)
 
 
-def nested(overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """`{"training.lr": 1e-4, "data": {"length": 64}}` as a nested mapping: dots in a key lead into sections."""
+def nested(values: Mapping[str, Any]) -> dict[str, Any]:
+    """`{"training.lr": 1e-4, "size": "mini"}` as a nested mapping; sections may be given as mappings, too."""
     mapping: dict[str, Any] = {}
-    for key, value in overrides.items():
-        _put(mapping, key, value)
+    for key, value in values.items():
+        *parents, leaf = key.split(".")
+        place = mapping
+        for parent in parents:
+            place = place.setdefault(parent, {})
+            if not isinstance(place, dict):
+                raise ConfigError(f"'{key}' is set both as a value and as a section")
+        place[leaf] = merge(place.get(leaf) or {}, value) if isinstance(value, Mapping) else value
     return mapping
-
-
-def _put(mapping: dict[str, Any], key: str, value: Any) -> None:  # noqa: ANN401 (any plain value)
-    *parents, leaf = key.split(".")
-    place = mapping
-    for parent in parents:
-        place = place.setdefault(parent, {})
-        if not isinstance(place, dict):
-            raise ConfigError(f"'{key}' is set both as a value and as a section")
-    place[leaf] = merge(place[leaf], value) if isinstance(place.get(leaf), dict) and isinstance(value, dict) else value
 
 
 def merge(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:

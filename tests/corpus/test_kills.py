@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,31 +19,10 @@ from spanlab.corpus.prepare import Progress
 from spanlab.corpus.writer import STATE, CorpusWriter
 from spanlab.errors import InputError, SpanlabError
 from spanlab.text import Tokenizer
+from tests.breaking import Fuse, Killed
 from tests.corpus.making import folder_digest
 
 OPTIONS = Options(documents="file", lines="sentences", segment_bytes=2500, shard_tokens=3000)
-
-
-class Killed(BaseException):
-    """Ends a run as a kill would: nothing in the product catches it."""
-
-
-class Fuse:
-    """Lets so many operations on files happen, then breaks the next one, before or after it is done."""
-
-    def __init__(self, operations: int, break_with: Callable[[], BaseException], *, halfway: bool) -> None:
-        self.left, self.break_with, self.halfway = operations, break_with, halfway
-
-    def guard(self, operation: Callable[..., Any]) -> Callable[..., Any]:
-        def guarded(*arguments: Any, **options: Any) -> Any:
-            self.left -= 1
-            if self.left < 0:
-                if self.halfway:
-                    operation(*arguments, **options)
-                raise self.break_with()
-            return operation(*arguments, **options)
-
-        return guarded
 
 
 def prepare(tokenizer: Tokenizer, texts: Path, out: Path) -> None:

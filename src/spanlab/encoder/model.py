@@ -6,7 +6,7 @@ Both run through the same code, on one flat token axis without padding, and give
 Shapes: B sequences, T padded length, N tokens, D width, E width of the embedding tables, H heads, L layers.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -117,6 +117,12 @@ class Encoder(nn.Module):
     def word_table(self) -> Tensor:
         """(V, E) the word embeddings, which the heads use as their output matrix."""
         return self.embeddings.word.weight
+
+    def replace_word_table(self, table_VE: Tensor, *, pad_id: int | None) -> None:
+        """Take another vocabulary: (V, E) its embeddings."""
+        size, width = table_VE.shape
+        self.embeddings.word = nn.Embedding(size, width, _weight=table_VE)
+        self.config = replace(self.config, vocab_size=size, pad_id=pad_id)
 
     def pool(self, hidden_ND: Tensor, packing: Packing) -> Tensor | None:
         """(B, D): the first token of each sequence through a dense tanh layer."""

@@ -5,6 +5,9 @@ Packed batches are padded on the way in and packed again on the way out. Needs t
 Shapes: B sequences, T padded length, N tokens, D width.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +32,11 @@ class TransformersEncoder(Encoder):
             width=theirs.hidden_size,
             layers=theirs.num_hidden_layers,
             heads=theirs.num_attention_heads,
-            inner_width=getattr(theirs, "intermediate_size", 4 * theirs.hidden_size),
+            inner_width=getattr(theirs, "intermediate_size", getattr(theirs, "hidden_dim", 4 * theirs.hidden_size)),
             embedding_width=model.get_input_embeddings().weight.shape[1],
             max_positions=getattr(theirs, "max_position_embeddings", 512),
             segments=getattr(theirs, "type_vocab_size", 0) or 0,
-            pooler=False,
+            pooler=False,  # theirs differ: nothing is asked of them
             pad_id=getattr(theirs, "pad_token_id", None),
         )
 
@@ -45,7 +48,8 @@ class TransformersEncoder(Encoder):
         except ImportError:
             raise MissingExtraError("hf", f"the model in {folder}, which is not of SpanLab's own family,") from None
         try:
-            return cls(AutoModel.from_pretrained(folder, trust_remote_code=False))
+            with quiet_transformers():
+                return cls(AutoModel.from_pretrained(folder, trust_remote_code=False))
         except (OSError, ValueError, KeyError) as error:
             raise InputError(f"transformers cannot load it ({str(error).splitlines()[0]})", path=folder) from None
 
@@ -54,9 +58,17 @@ class TransformersEncoder(Encoder):
         """(V, E) the input embeddings."""
         return self.model.get_input_embeddings().weight  # type: ignore[no-any-return]
 
-    def save_pretrained(self, folder: str | Path) -> None:
-        """Write the folder as transformers does."""
-        self.model.save_pretrained(folder)
+    @property
+    def pooler(self) -> nn.Module | None:  # type: ignore[override]
+        """The model's own, where it has one."""
+        return getattr(self.model, "pooler", None)
+
+    def replace_word_table(self, table_VE: Tensor, *, pad_id: int | None) -> None:
+        """As `Encoder.replace_word_table`."""
+        size, width = table_VE.shape
+        self.model.set_input_embeddings(nn.Embedding(size, width, _weight=table_VE))
+        self.model.config.vocab_size, self.model.config.pad_token_id = size, pad_id
+        self.config = replace(self.config, vocab_size=size, pad_id=pad_id)
 
     def forward(
         self,
@@ -96,6 +108,22 @@ class TransformersEncoder(Encoder):
             hidden_states=tuple(restore(x) for x in output.hidden_states) if output_hidden_states else None,
             attentions=tuple(output.attentions) if output_attentions else None,
         )
+
+
+@contextmanager
+def quiet_transformers() -> Iterator[None]:
+    """Within it, transformers neither draws bars nor reports: a library does not print."""
+    from transformers.utils import logging
+
+    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()
 
 
 def _pad(x: Tensor, lengths_B: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from spanlab.corpus.ragged import Numbers
 from spanlab.objectives import Criterion, TensorBatch
-from spanlab.pretraining.samples import Samples
+from spanlab.pretraining.samples import Samples, held_out_stretches
 from spanlab.training.losses import add_over_processes, add_parts
 from spanlab.training.place import Place
 
@@ -62,9 +62,9 @@ class HeldOut:
 def training_frequencies(samples: Samples) -> Frequencies:
     """(V,) how often each token occurs in the text that is trained on, one more than counted so that none is 0."""
     counts: Numbers = np.sum([examples.corpus.token_counts for examples in samples.corpora], axis=0, dtype=np.int64)
-    for examples, split in zip(samples.corpora, samples.splits, strict=True):
-        for first in range(0, len(split.held_out), 1024):
-            ids = examples.blocks.batch(split.held_out[first : first + 1024]).ids
-            counts = np.maximum(counts - np.bincount(ids, minlength=len(counts)), 0)
+    for examples in samples.corpora:
+        held_out = held_out_stretches(examples.corpus.counts.tokens, examples.recipe.data.held_out)
+        for start, stop in zip(*held_out, strict=True):
+            counts -= np.bincount(examples.corpus.read([start], [stop]).ids, minlength=len(counts))
     frequencies: Frequencies = (counts + 1) / (counts + 1).sum()
     return frequencies

@@ -1,19 +1,25 @@
 """The model a run begins with: new weights in the recipe's shape, or those of a model folder or hub id (`--init`)."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
 
 from spanlab.configuration import Source, from_mapping, to_mapping
 from spanlab.encoder import Electra, Encoder, EncoderConfig, load_model, preset
+from spanlab.encoder.transformers_encoder import TransformersEncoder
 from spanlab.encoder.vocabulary_transfer import transfer_vocabulary
 from spanlab.encoder.weights import locate_model
 from spanlab.errors import ConfigError, InputError
 from spanlab.objectives import Criterion, build_criterion
 from spanlab.pretraining.recipe import Recipe
 from spanlab.text import Tokenizer, check_model_case
+
+_SETTINGS = {"dropout", "attention_dropout", "stochastic_depth", "checkpoint_layers"}
+"""What may be changed in the config of a model that is there already: no weight depends on it."""
 
 
 @dataclass(frozen=True)
@@ -48,18 +54,14 @@ def build_model(recipe: Recipe, tokenizer: Tokenizer, init: str | Path | None = 
 def encoder_config(recipe: Recipe, tokenizer: Tokenizer) -> EncoderConfig:
     """The shape of a new encoder: the body's at its size, fitted to the data, with the recipe's own changes."""
     base = preset(recipe.body or recipe.system, recipe.size, vocab_size=tokenizer.vocab_size)
-    fitted = {
+    fitted: dict[str, Any] = {
         "max_positions": recipe.data.longest,
         "pooler": recipe.weighs("nsp") or recipe.weighs("sop"),  # nothing else trains it
         "pad_id": tokenizer.pad_id,
     }
     if base.position_offset and tokenizer.pad_id is not None:
         fitted["position_offset"] = tokenizer.pad_id + 1
-    mapping = {**to_mapping(base), **fitted, **recipe.encoder}
-    try:
-        config = from_mapping(EncoderConfig, mapping, Source())
-    except ConfigError as error:
-        raise ConfigError(f"in the 'encoder' section: {error.cause}", fix=error.fix) from None
+    config = _change_config(replace(base, **fitted), recipe.encoder)
     if config.vocab_size < tokenizer.vocab_size:
         cause = (
             f"encoder.vocab_size is {config.vocab_size}, and the corpus's tokenizer has {tokenizer.vocab_size} tokens"
@@ -67,6 +69,13 @@ def encoder_config(recipe: Recipe, tokenizer: Tokenizer) -> EncoderConfig:
         raise ConfigError(cause, fix="leave encoder.vocab_size out: it follows the tokenizer")
     check_length(config, recipe.data.longest)
     return config
+
+
+def _change_config(config: EncoderConfig, changes: Mapping[str, Any]) -> EncoderConfig:
+    try:
+        return from_mapping(EncoderConfig, {**to_mapping(config), **changes}, Source())
+    except ConfigError as error:
+        raise ConfigError(f"in the 'encoder' section: {error.cause}", fix=error.fix) from None
 
 
 def check_length(config: EncoderConfig, length: int) -> None:
@@ -79,20 +88,57 @@ def check_length(config: EncoderConfig, length: int) -> None:
 def _continue(recipe: Recipe, tokenizer: Tokenizer, init: str | Path) -> Beginning:
     folder = locate_model(init)
     if recipe.weighs("rtd"):
-        pair = Electra.from_pretrained(folder)
-        notes = _fit_vocabulary(recipe, tokenizer, folder, pair.discriminator, {})
-        check_length(pair.discriminator.config, recipe.data.longest)
-        return Beginning(_criterion(pair, recipe, {}), pair.discriminator.config, notes)
+        return _continue_pair(recipe, tokenizer, folder)
     model = load_model(folder)
-    check_length(model.encoder.config, recipe.data.longest)
-    heads = {name: head for name, head in model.heads.items() if recipe.weighs(name)}
-    notes = _fit_vocabulary(recipe, tokenizer, folder, model.encoder, heads)
-    new = [name for name, weight in recipe.objectives.items() if weight and name not in heads]
-    if new:
-        notes = (*notes, f"new heads, which the model did not have: {', '.join(new)}")
-    if (recipe.weighs("nsp") or recipe.weighs("sop")) and model.encoder.config.pooler is False:
+    encoder, notes = _as_asked(model.encoder, recipe)
+    check_length(encoder.config, recipe.data.longest)
+    if (recipe.weighs("nsp") or recipe.weighs("sop")) and encoder.pooler is None:
         raise ConfigError(f"{init} has no pooler, which nsp and sop are asked of", fix="set objectives.nsp=0, or sop=0")
-    return Beginning(_criterion(model.encoder, recipe, heads), model.encoder.config, notes)
+    heads = {name: head for name, head in model.heads.items() if recipe.weighs(name)}
+    notes += _fit_vocabulary(recipe, tokenizer, folder, encoder, heads)
+    new = [name for name in recipe.objectives if recipe.weighs(name) and name not in heads]
+    if new:
+        notes += (f"new heads, which the model did not have: {', '.join(new)}",)
+    left = [name for name in model.heads if name not in heads]
+    if left:
+        notes += (f"heads of the model that nothing trains, and that are left out: {', '.join(left)}",)
+    return Beginning(_criterion(encoder, recipe, heads), encoder.config, notes)
+
+
+def _continue_pair(recipe: Recipe, tokenizer: Tokenizer, folder: Path) -> Beginning:
+    """ELECTRA's generator and discriminator, which have one vocabulary."""
+    found = Electra.from_pretrained(folder)
+    discriminator, notes = _as_asked(found.discriminator, recipe)
+    generator, _ = _as_asked(found.generator, recipe)
+    pair = Electra(generator, discriminator, share_embeddings=found.share_embeddings)
+    pair.load_state_dict(found.state_dict())
+    check_length(discriminator.config, recipe.data.longest)
+    heads: dict[str, nn.Module] = {"mlm": pair.generator_head}
+    if pair.share_embeddings:
+        notes += _fit_vocabulary(recipe, tokenizer, folder, discriminator, heads)
+        size, pad_id = discriminator.config.vocab_size, discriminator.config.pad_id
+        generator.config = replace(generator.config, vocab_size=size, pad_id=pad_id)
+    else:
+        notes += _fit_vocabulary(recipe, tokenizer, folder, discriminator, {})
+        _fit_vocabulary(recipe, tokenizer, folder, generator, heads)
+    return Beginning(_criterion(pair, recipe, {}), discriminator.config, notes)
+
+
+def _as_asked(encoder: Encoder, recipe: Recipe) -> tuple[Encoder, tuple[str, ...]]:
+    """The encoder with the settings of the recipe that leave its weights what they are; what else was asked for."""
+    asked = _change_config(encoder.config, recipe.encoder)
+    differing = {name for name in recipe.encoder if getattr(asked, name) != getattr(encoder.config, name)}
+    changes = set() if isinstance(encoder, TransformersEncoder) else differing & _SETTINGS
+    notes = tuple(
+        f"encoder.{name} stays {getattr(encoder.config, name)}, as the model has it"
+        for name in recipe.encoder
+        if name in differing and name not in changes
+    )
+    if not changes:
+        return encoder, notes
+    changed = Encoder(replace(encoder.config, **{name: getattr(asked, name) for name in changes}))
+    changed.load_state_dict(encoder.state_dict())
+    return changed, notes
 
 
 def _fit_vocabulary(
@@ -122,5 +168,12 @@ def _fit_vocabulary(
 
 
 def _criterion(model: Encoder | Electra, recipe: Recipe, heads: dict[str, nn.Module]) -> Criterion:
+    if (
+        isinstance(model, Encoder)
+        and model.pooler is not None
+        and not recipe.weighs("nsp")
+        and not recipe.weighs("sop")
+    ):
+        model.pooler.requires_grad_(False)  # processes that share their gradients wait for each one that is expected
     span_boundary = None if "sbo" in heads else recipe.span_boundary
     return build_criterion(model, recipe.objectives, heads=heads, span_boundary=span_boundary)

@@ -106,7 +106,7 @@ def shipped_recipes() -> list[str]:
 
 
 def load_recipe(name_or_path: str, overrides: Sequence[str] | Mapping[str, Any] = ()) -> Recipe:
-    """A shipped recipe or a YAML file, with overrides laid over it: `key=value` texts or a mapping."""
+    """A shipped recipe or a YAML file, with overrides laid over it: `key=value` texts or a mapping by key."""
     mapping, source = read_yaml(_locate(name_or_path))
     changes = nested(overrides) if isinstance(overrides, Mapping) else parse_overrides(overrides)
     sizes = mapping.pop("sizes", None) or {}

@@ -45,9 +45,9 @@ class WeightedCorpus:
 
 
 def build_work(
-    recipe: Recipe, corpora: Sequence[WeightedCorpus], init: str | None
+    recipe: Recipe, corpora: Sequence[WeightedCorpus], init: str | None, *, processes: int = 1
 ) -> tuple[Work[ExampleBatch], Beginning]:
-    """What the loop trains, and what it begins with."""
+    """What the loop trains, and what it begins with; refused here is what `processes` could not do."""
     check_recipe(recipe)
     tokenizer = corpora[0].corpus.tokenizer
     for other in corpora[1:]:
@@ -55,7 +55,7 @@ def build_work(
     data = PretrainingData([item.corpus for item in corpora], [item.weight for item in corpora], recipe)
     beginning = build_model(recipe, tokenizer, init)
     criterion = beginning.criterion
-    criterion.require_targets(data.step(0, part=0, parts=1)[0])
+    criterion.require_targets(data.step(0, part=0, parts=processes)[0])
     assert isinstance(criterion, nn.Module)
 
     card = write_card(

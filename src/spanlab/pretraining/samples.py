@@ -37,11 +37,11 @@ class Split:
     @classmethod
     def of(cls, examples: Examples, share: float) -> "Split":
         """Hold out about a `share` of the tokens."""
-        tokens = examples.corpus.counts.tokens
         if share == 0:
             return cls(np.arange(len(examples)), np.empty(0, np.int64))
-        period = max(1.0, tokens / STRETCHES)
-        out = (examples.blocks.first_tokens() % period) >= period * (1 - share)
+        starts, stops = held_out_stretches(examples.corpus.counts.tokens, share)
+        firsts = examples.blocks.first_tokens()
+        out = np.searchsorted(starts, firsts, side="right") > np.searchsorted(stops, firsts, side="right")
         training, held_out = np.flatnonzero(~out), np.flatnonzero(out)
         if not len(training) or not len(held_out):
             cause = f"{len(examples)} samples are too few to hold out {share:.2%} of them"
@@ -93,6 +93,13 @@ class Samples:
         """The examples of one of the `held_out_batches`, with the masks they always have."""
         number, indices = batch
         return self.corpora[number].batch(indices, HELD_OUT_EPOCH)
+
+
+def held_out_stretches(tokens: int, share: float) -> tuple[Integers, Integers]:
+    """Where the stretches of a corpus that are held out begin (STRETCHES,), and where they end (STRETCHES,)."""
+    stops = np.arange(1, STRETCHES + 1) * tokens / STRETCHES
+    starts = stops - share * tokens / STRETCHES
+    return np.ceil(starts).astype(np.int64), np.ceil(stops).astype(np.int64)
 
 
 def take_turns(weights: Sequence[float], seed: int) -> Integers:

@@ -1,6 +1,7 @@
 """What a model makes of a few masked stretches of real text, before a run and after it."""
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -9,6 +10,7 @@ from torch import nn
 
 from spanlab.corpus import PreparedCorpus
 from spanlab.encoder import Model
+from spanlab.errors import InputError
 from spanlab.inference.fill import Filler
 from spanlab.objectives import Mixture, ReplacedToken
 from spanlab.whole_files import write_json
@@ -20,8 +22,9 @@ _STRETCHES, _AROUND, _MASKED = 4, 24, 3
 class SampleFillings:
     """The same masked texts of a corpus, filled by a model whenever asked."""
 
-    def __init__(self, corpus: PreparedCorpus) -> None:
-        self._tokenizer, self._texts = corpus.tokenizer, masked_texts(corpus)
+    def __init__(self, corpus: PreparedCorpus, length: int) -> None:
+        """`length`: how many tokens the model reads at most."""
+        self._tokenizer, self._texts = corpus.tokenizer, masked_texts(corpus, min(_AROUND, length // 4))
 
     def note(self, criterion: nn.Module, folder: Path, moment: Literal["before", "after"]) -> None:
         """Fill the texts now and keep what came out in the run folder; "before" is kept from a run's first session."""
@@ -30,7 +33,11 @@ class SampleFillings:
         if model is None or (moment == "before" and moment in kept):
             return
         filler = Filler.from_model(model, self._tokenizer)
-        kept[moment] = [filler.fill(text, top=3).to_dict() for text in self._texts]
+        kept[moment] = []
+        for text in self._texts:
+            # Where it was cut, a text may be split into more tokens than it had: no run fails for that.
+            with suppress(InputError):
+                kept[moment].append(filler.fill(text, top=3).to_dict())
         write_json(path, kept)
 
 
@@ -43,14 +50,14 @@ def _model_of(criterion: nn.Module) -> Model | None:
     return None
 
 
-def masked_texts(corpus: PreparedCorpus) -> list[str]:
-    """A few stretches of the corpus, evenly spread, each with a run of masks in the middle."""
+def masked_texts(corpus: PreparedCorpus, around: int) -> list[str]:
+    """A few stretches of the corpus, evenly spread, each with a run of masks and `around` tokens on either side."""
     tokenizer, tokens = corpus.tokenizer, corpus.counts.tokens
     assert tokenizer.mask_id is not None
     texts = []
     for number in range(_STRETCHES):
         middle = tokens * (2 * number + 1) // (2 * _STRETCHES)
-        start, stop = max(0, middle - _AROUND), min(tokens, middle + _AROUND)
+        start, stop = max(0, middle - around), min(tokens, middle + around)
         stretch = corpus.read([start], [stop])
         word = _a_word_near(stretch.word_starts, middle - start)
         ids = stretch.ids.copy()

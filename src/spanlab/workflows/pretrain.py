@@ -22,6 +22,7 @@ from spanlab.training.parallel import process_group
 from spanlab.training.place import find_place
 from spanlab.training.records import Record
 from spanlab.training.run_folder import RunFolder
+from spanlab.whole_files import readable_disk_errors
 from spanlab.workflows.fillings import SampleFillings
 from spanlab.workflows.following import RunResult, follow
 
@@ -43,7 +44,7 @@ class PretrainingJob:
 
 
 def pretrain(
-    recipe: str,
+    recipe: str | Path,
     *,
     data: str | Path | Sequence[str | Path],
     out: str | Path,
@@ -63,11 +64,12 @@ def pretrain(
         resume: go on with the run in `out`.
         overwrite: replace the run in `out`.
         on_record: called with every record of the run.
-        overrides: values of the recipe, such as `size="mini", **{"training.steps": 1000, "data.length": 128}`.
+        overrides: sections and values, such as `size="mini", training={"steps": 1000}`; of the recipe's `data` section,
+            whose name is taken, by full name: `**{"data.length": 128}`.
     """
     folders = [data] if isinstance(data, str | Path) else data
     job = PretrainingJob(
-        recipe=load_recipe(recipe, overrides),
+        recipe=load_recipe(str(recipe), overrides),
         data=tuple(map(str, folders)),
         out=str(out),
         init=None if init is None else str(init),
@@ -90,15 +92,16 @@ def run_job(job: PretrainingJob, *, on_start: OnStart | None = None, on_record: 
         if job.resume:
             run.check_same(config)
         with run.lock() if place.first else nullcontext():
-            work, beginning = build_work(job.recipe, corpora, job.init)
+            work, beginning = build_work(job.recipe, corpora, job.init, processes=place.size)
             if place.first and not job.resume:
-                run.begin(config)
+                with readable_disk_errors(run.path, "make room"):
+                    run.begin(config)
             place.wait()
             training = Training(work, training_config, run, place, seed=job.recipe.seed)
             notes = (*beginning.notes, *(training.resume() if job.resume else ()))
             if on_start is not None and place.first:
                 on_start(training, notes)
-            fillings = SampleFillings(corpora[0].corpus)
+            fillings = SampleFillings(corpora[0].corpus, job.recipe.data.longest)
             return follow(training, config, notes, at_ends=fillings.note, on_record=on_record)
 
 

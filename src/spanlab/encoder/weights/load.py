@@ -186,4 +186,8 @@ def _load_through_transformers(folder: Path, model_type: object) -> Model:
     if not isinstance(model_type, str):
         fix = f"say which of {', '.join(config_json.KEYS)} the model is"
         raise ConfigError("the key 'model_type' is missing", path=folder / "config.json", fix=fix)
-    return Model(TransformersEncoder.load(folder), folder=folder)
+    encoder = TransformersEncoder.load(folder)
+    check_tokenizer_fits(folder, encoder.config.vocab_size)
+    settings = _read_description(folder).get("head_settings", {})
+    heads = _own_heads(_read_extra_heads(folder), encoder.config, folder, settings)
+    return Model(encoder, heads, folder=folder)

@@ -1,6 +1,7 @@
 """A model folder out: it loads in transformers without a complaint, and here with everything it had.
 
-An encoder that no transformers class can hold is saved under our own names, and its `config.json` says so.
+An encoder that no transformers class can hold is saved under our own names, and its `config.json` says so. One that is
+transformers' own is saved by transformers, with our heads beside it.
 """
 
 import shutil
@@ -14,6 +15,7 @@ from spanlab.configuration import to_mapping
 from spanlab.encoder.config import EncoderConfig
 from spanlab.encoder.heads import SpanBoundaryHead
 from spanlab.encoder.model import Encoder
+from spanlab.encoder.transformers_encoder import TransformersEncoder, quiet_transformers
 from spanlab.encoder.weights import config_json, tensors
 from spanlab.encoder.weights.model import FORMAT_VERSION
 from spanlab.encoder.weights.names import NAMES, Names
@@ -47,7 +49,12 @@ def save_model(
     if folder.exists() and not folder.is_dir():
         raise InputError("is a file; a model is a folder", path=folder)
     folder.mkdir(parents=True, exist_ok=True)
-    config, dtype = encoder.config, encoder.embeddings.word.weight.dtype
+    config, dtype = encoder.config, encoder.word_table.dtype
+    if isinstance(encoder, TransformersEncoder):
+        with quiet_transformers():
+            encoder.model.save_pretrained(folder)
+        _write_ours(folder, head_state(heads, heads), _description(config, system, heads))
+        return
     if config_json.is_expressible(config):
         names = NAMES[config.architecture]
         class_name, held = names.class_for(frozenset(heads))
@@ -57,7 +64,10 @@ def save_model(
     else:
         main, extra = dict(encoder.state_dict()), head_state(heads, heads)
         described = config_json.native_config(config)
-    _write(folder, main, extra, described, _description(config, system, heads))
+    # config.json goes last: a folder without it is no model folder, so a first write that is cut off shows.
+    tensors.write_file(folder / "model.safetensors", main)
+    _write_ours(folder, extra, _description(config, system, heads))
+    write_json(folder / "config.json", described)
     if tokenizer_folder is not None:
         copy_tokenizer(tokenizer_folder, folder)
 
@@ -112,12 +122,10 @@ def _description(config: EncoderConfig, system: str | None, heads: Mapping[str, 
     }
 
 
-def _write(folder: Path, main: State, extra: State, config: dict[str, Any], description: dict[str, Any]) -> None:
-    # config.json goes last: a folder without it is no model folder, so a first write that is cut off shows.
-    tensors.write_file(folder / "model.safetensors", main)
+def _write_ours(folder: Path, extra: State, description: dict[str, Any]) -> None:
+    """What transformers has no file for."""
     if extra:
         tensors.write_file(folder / "heads.safetensors", extra)
     else:
         (folder / "heads.safetensors").unlink(missing_ok=True)
     write_json(folder / "spanlab.json", description)
-    write_json(folder / "config.json", config)
