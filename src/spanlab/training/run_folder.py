@@ -31,6 +31,8 @@ CONFIG, METRICS, STATUS, ENVIRONMENT, REPORT = (
     "environment.json",
     "report.html",
 )
+LOCK = ".lock"
+"""Left behind by a run that ended before it began: a folder with nothing else is empty."""
 _MAY_DIFFER = {
     "training": {
         "time_limit",
@@ -62,7 +64,7 @@ class RunFolder:
             raise InputError("a file is in the way", path=self.path, fix="choose another --out")
         if resume and not (self.path / CONFIG).is_file():
             raise InputError("there is no run to resume", path=self.path, fix="check --out, or leave --resume out")
-        if resume or not self.path.exists() or not any(self.path.iterdir()):
+        if resume or not self.path.exists() or not any(path.name != LOCK for path in self.path.iterdir()):
             return
         if not (self.path / CONFIG).is_file():
             raise InputError("the folder is not empty and holds no run", path=self.path, fix="choose another --out")
@@ -73,7 +75,8 @@ class RunFolder:
     def begin(self, config: Mapping[str, Any]) -> None:
         """Make the folder for a new run, without what an earlier one left."""
         self.path.mkdir(parents=True, exist_ok=True)
-        for name in (CONFIG, METRICS, STATUS, ENVIRONMENT, REPORT, "fillings.json", "trackers.json"):
+        # The old config is replaced last: a run killed meanwhile leaves a folder that can be told to be a run's.
+        for name in (METRICS, STATUS, ENVIRONMENT, REPORT, "fillings.json", "trackers.json"):
             (self.path / name).unlink(missing_ok=True)
         for folder in (self.checkpoints.folder, self.model, *self.path.glob("fault-step-*")):
             shutil.rmtree(folder, ignore_errors=True)
@@ -100,7 +103,7 @@ class RunFolder:
     def lock(self) -> AbstractContextManager[None]:
         """Keep a second process from working on the same run."""
         self.path.mkdir(parents=True, exist_ok=True)
-        return locked(self.path / ".lock", "another process is working on this run")
+        return locked(self.path / LOCK, "another process is working on this run")
 
     def put_model(self, export: Callable[[Path], None]) -> None:
         """Have the model written, and put it in the place of the one before."""
