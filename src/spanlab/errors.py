@@ -52,7 +52,11 @@ class MissingExtraError(SpanlabError):
 
     def __init__(self, extra: str, purpose: str) -> None:
         super().__init__(f"{purpose} needs the '{extra}' extra; pip install 'spanlab[{extra}]'")
-        self.extra = extra
+        self.extra, self.purpose = extra, purpose
+
+    def __reduce__(self) -> tuple[type["MissingExtraError"], tuple[str, str]]:
+        """For a worker process's errors: what is pickled is what it was made from, not its message."""
+        return MissingExtraError, (self.extra, self.purpose)
 
 
 class RunError(RuntimeError):

@@ -14,9 +14,10 @@ from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context, parent_process
 from typing import Any, Literal, TypeVar
 
+from spanlab.cluster import ray_cluster
 from spanlab.corpus.parts import Part, Settings, tokenise
 from spanlab.corpus.segments import Task
-from spanlab.errors import MissingExtraError, SpanlabError
+from spanlab.errors import SpanlabError
 
 Engine = Literal["local", "ray"]
 Parts = Generator[tuple[Task, Part], None, None]
@@ -86,40 +87,22 @@ def _end_with_parent() -> None:
 
 
 def _run_on_ray(tasks: Iterable[Task], settings: Settings, workers: int | None) -> Parts:
-    try:
-        import ray
-    except ImportError:
-        raise MissingExtraError("ray", "--engine ray") from None
-    started_here = not ray.is_initialized()
-    if started_here:
-        _join_or_start_cluster(ray, workers)
-    workers = workers or int(ray.cluster_resources()["CPU"])
-    remote = ray.remote(num_cpus=1)(_tokenise_on_ray)
-    shared = ray.put(settings)
+    with ray_cluster(workers) as ray:
+        ahead = 2 * (workers or int(ray.cluster_resources()["CPU"]))
+        remote = ray.remote(num_cpus=1)(_tokenise_on_ray)
+        shared = ray.put(settings)
 
-    def result(handle: Any) -> Part:  # noqa: ANN401 (an object reference)
-        try:
-            part = ray.get(handle)
-        except ray.exceptions.RayTaskError as error:
-            if isinstance(error.cause, SpanlabError):
-                raise error.cause from None
-            raise
-        assert isinstance(part, Part)
-        return part
+        def result(handle: Any) -> Part:  # noqa: ANN401 (an object reference)
+            try:
+                part = ray.get(handle)
+            except ray.exceptions.RayTaskError as error:
+                if isinstance(error.cause, SpanlabError):
+                    raise error.cause from None
+                raise
+            assert isinstance(part, Part)
+            return part
 
-    try:
-        yield from _in_order(tasks, lambda task: remote.remote(task, shared), result, 2 * workers)
-    finally:
-        if started_here:
-            ray.shutdown()
-
-
-def _join_or_start_cluster(ray: Any, workers: int | None) -> None:  # noqa: ANN401 (the module)
-    """The cluster that RAY_ADDRESS names, or one started on this machine for the while."""
-    if os.environ.get("RAY_ADDRESS"):
-        ray.init(log_to_driver=False)
-    else:
-        ray.init(num_cpus=workers, include_dashboard=False, log_to_driver=False)
+        yield from _in_order(tasks, lambda task: remote.remote(task, shared), result, ahead)
 
 
 def _tokenise_on_ray(task: Task, settings: Settings) -> Part:

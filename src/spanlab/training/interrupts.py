@@ -1,21 +1,26 @@
 """Ctrl-C and SIGTERM during a run: the step at hand is finished, the state saved, and only then the run ends.
 
 A second Ctrl-C ends it at once; checkpoints are written whole, so that loses no more than the steps since the last.
+Under a launcher that keeps the main thread for itself no signal arrives; there `ask_to_stop` takes its place.
 """
 
 import signal
 import threading
 from types import FrameType, TracebackType
+from typing import ClassVar
 
 
 class Interrupts:
-    """Notes the signals that ask a run to end, while it is entered; outside the main thread it hears none."""
+    """Notes the signals that ask a run to end, while it is entered; outside the main thread only `ask_to_stop`."""
+
+    entered: ClassVar[list["Interrupts"]] = []
 
     def __init__(self) -> None:
         self.received: signal.Signals | None = None
         self._before: dict[signal.Signals, signal.Handlers] = {}
 
     def __enter__(self) -> "Interrupts":
+        self.entered.append(self)
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGINT, signal.SIGTERM):
                 self._before[number] = signal.signal(number, self._note)  # type: ignore[assignment]
@@ -24,6 +29,7 @@ class Interrupts:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.entered.remove(self)
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
@@ -33,3 +39,9 @@ class Interrupts:
             raise KeyboardInterrupt
         if self.received is None:
             self.received = signal.Signals(number)
+
+
+def ask_to_stop(number: signal.Signals) -> None:
+    """Have the runs of this process end as if the signal had come; asking twice changes nothing."""
+    for interrupts in Interrupts.entered:
+        interrupts.received = interrupts.received or number

@@ -1,0 +1,16 @@
+"""Pre-training on the workers of a Ray cluster; the run is the one that torchrun would make."""
+
+from spanlab.workflows.following import RunResult
+from spanlab.workflows.pretrain import PretrainingJob, run_job
+from spanlab.workflows.ray_workers import RESTARTS, run_workers
+
+
+def run_on_ray(job: PretrainingJob, *, workers: int, restarts: int = RESTARTS) -> RunResult:
+    """Train on `workers` workers of the cluster that RAY_ADDRESS names, or of one started here for the while.
+
+    Args:
+        job: as for `run_job`, which every worker runs.
+        workers: how many processes.
+        restarts: how often lost workers are replaced, and the run goes on from its newest checkpoint.
+    """
+    return run_workers(run_job, job, job.recipe.training, workers=workers, restarts=restarts)
