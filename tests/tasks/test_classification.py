@@ -47,7 +47,7 @@ FEW = examples(("The river rose in spring.", "nature"), ("She won the race.", "s
         ({"text": "a", "label": True}, "wrong type"),
         ({"text": "a", "label": " "}, "empty label"),
         ({"text": "a\ud800", "label": "x"}, "encoding fault"),
-        ({"text": "a", "labels": "x y".split() + [0.5]}, "wrong type"),
+        ({"text": "a", "labels": ["x", 0.5]}, "wrong type"),
     ],
 )
 def test_problems_of_a_row(values: dict[str, object], kind: str) -> None:

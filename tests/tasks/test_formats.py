@@ -119,8 +119,8 @@ def test_files_that_are_not_there_or_of_no_known_kind(tmp_path: Path) -> None:
         list(read_rows(str(tmp_path / "a.tsv"), TEXTS))
     with pytest.raises(InputError, match="does not tell the format"):
         list(read_rows(write(tmp_path / "a.parquet", "x"), TEXTS))
+    (tmp_path / "b.tsv").mkdir()
     with pytest.raises(InputError, match="is a folder"):
-        (tmp_path / "b.tsv").mkdir()
         list(read_rows(str(tmp_path / "b.tsv"), TEXTS))
 
 

@@ -1,4 +1,4 @@
-"""Fine-tuning from file to folder: it learns, resumes exactly, sweeps, saves what transformers loads, refuses bad data."""
+"""Fine-tuning from file to folder: it learns, resumes exactly, sweeps, loads in transformers, refuses bad data."""
 
 import json
 from pathlib import Path
@@ -95,8 +95,8 @@ def test_a_stopped_run_goes_on_bit_for_bit(tiny_model: Path, files: tuple[Path, 
         assert torch.equal(one, other)
     steps = [json.loads(line)["step"] for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     assert steps == sorted(steps)
+    other_rate = resolve_config("classification", {"training": {**to_mapping(config.training), "lr": 1.0}})
     with pytest.raises(InputError, match=r"the run was begun with training\.lr"):
-        other_rate = resolve_config("classification", {"training": {**to_mapping(config.training), "lr": 1.0}})
         FineTuningRun(sources, other_rate, tmp_path / "run", resume=True)
     with pytest.raises(InputError, match="--overwrite"):
         FineTuningRun(sources, config, tmp_path / "run")
