@@ -59,8 +59,8 @@ def test_ways_to_give_inputs(model: Predictor) -> None:
         model.predict([("a", "b")])
     with pytest.raises(InputError, match="no task 'ner'"):
         model.predict("a", task="ner")
-    with pytest.raises(InputError, match="'text' is missing"):
-        model.predict([{"sentence": "a"}])
+    with pytest.raises(InputError, match="input 1: the field 'text' is missing"):
+        model.predict(["fine", {"sentence": "a"}])
 
 
 def test_long_texts_are_windows_and_say_so(model: Predictor) -> None:
@@ -91,3 +91,35 @@ def test_vectors(model: Predictor, tiny_model: Path) -> None:
     assert bare.encode(texts, data=TaskDataConfig(length=16)).shape == (3, 32)
     with pytest.raises(InputError, match="an encoder alone"):
         bare.predict("a")
+
+
+def test_a_text_that_is_refused_is_named(folder: Path, tmp_path: Path) -> None:
+    import json
+    import shutil
+
+    strict = tmp_path / "strict"
+    shutil.copytree(folder / "model", strict)
+    described = json.loads((strict / "spanlab.json").read_text())
+    described["window"]["long_text"] = "error"
+    (strict / "spanlab.json").write_text(json.dumps(described))
+    with pytest.raises(InputError, match=r"input 1: a text has \d+ tokens, and there is room for 22"):
+        spanlab.load(strict).predict(["short", "the river rose " * 20])
+    described["window"]["long_text"] = "truncate"
+    (strict / "spanlab.json").write_text(json.dumps(described))
+    short, long = spanlab.load(strict).predict(["short", "the river rose " * 20])
+    assert [short.truncated, long.truncated] == [False, True]
+
+
+def test_a_model_that_transformers_fine_tuned(tiny_model: Path, tmp_path: Path) -> None:
+    hf = pytest.importorskip("transformers")
+    import torch
+
+    names = {0: "bad", 1: "good", 2: "none"}
+    theirs = hf.BertForSequenceClassification.from_pretrained(tiny_model, id2label=names).eval()
+    theirs.save_pretrained(tmp_path)
+    tokenizer = hf.AutoTokenizer.from_pretrained(tiny_model)
+    tokenizer.save_pretrained(tmp_path)
+    with torch.no_grad():
+        wanted = theirs(**tokenizer("the river rose", return_tensors="pt")).logits.softmax(-1)[0].tolist()
+    (result,) = spanlab.load(tmp_path, precision="fp32").predict("the river rose")
+    assert result.scores == pytest.approx(dict(zip(names.values(), wanted, strict=True)), abs=1e-5)
