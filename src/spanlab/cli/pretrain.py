@@ -1,15 +1,14 @@
 """`spanlab pretrain`: a recipe and prepared text become a model."""
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from contextlib import closing
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from spanlab.cli.output import note, print_json, print_table
-from spanlab.cli.progress import TrainingProgress
+from spanlab.cli.progress import ShownRun
 
 if TYPE_CHECKING:
-    from spanlab.training.loop import Training
-    from spanlab.training.records import Record
     from spanlab.workflows.following import RunResult
     from spanlab.workflows.pretrain import PretrainingJob
 
@@ -71,22 +70,9 @@ def _require_out(out: str | None) -> None:
 def _run_here(job: "PretrainingJob") -> "RunResult":
     from spanlab.workflows.pretrain import run_job
 
-    shown: list[TrainingProgress] = []
-
-    def start(training: "Training[Any]", notes: tuple[str, ...]) -> None:
-        progress = TrainingProgress(training.steps, training.progress.step)
-        shown.append(progress.__enter__())
-        for line in notes:
-            progress.say(line)
-
-    def show(record: "Record") -> None:
-        shown[0].log(record)
-
-    try:
-        return run_job(job, on_start=start, on_record=show)
-    finally:
-        for progress in shown:
-            progress.__exit__(None, None, None)
+    shown = ShownRun()
+    with closing(shown):
+        return run_job(job, on_start=shown.start, on_record=shown.log)
 
 
 def _run_on_ray(job: "PretrainingJob", workers: int) -> "RunResult":
