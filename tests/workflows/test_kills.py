@@ -38,7 +38,7 @@ def test_sigkill_at_ten_random_moments(small_corpus: Path, tmp_path: Path) -> No
     finish(command("spanbert", small_corpus, whole, *SETTINGS))
     draw = random.Random(11)
     steps, kills = 0, 0
-    for turn in range(40):
+    for _ in range(40):
         resume = ["--resume"] if (killed / "config.yaml").exists() else []
         process = start(command("spanbert", small_corpus, killed, *SETTINGS, *resume))
         if kills == 0:
@@ -54,7 +54,7 @@ def test_sigkill_at_ten_random_moments(small_corpus: Path, tmp_path: Path) -> No
             break
         assert process.returncode == -signal.SIGKILL, errors
         steps = len(records_so_far(killed))
-    assert kills == 10, turn
+    assert kills == 10
     assert_same_run(whole, killed)
     assert not list(killed.glob(".model-*"))
     assert not list((killed / "checkpoints").glob(".*"))
