@@ -7,6 +7,7 @@ from pathlib import Path
 
 from spanlab.corpus.manifest import INPUTS, MANIFEST, TOKEN_COUNTS, TOKENIZER, WORK
 from spanlab.errors import InputError
+from spanlab.whole_files import locked
 
 INDEX = "blocks"
 """Where block indices are kept; they can be made again at any time."""
@@ -36,15 +37,7 @@ def working_folder(folder: Path) -> Iterator[None]:
     The lock of a killed preparation dies with it; the working files stay.
     """
     (folder / WORK).mkdir(parents=True, exist_ok=True)
-    with (folder / WORK / _LOCK).open("w") as file:
-        try:
-            import fcntl
-
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except ImportError:  # a system without such locks
-            pass
-        except OSError:
-            raise InputError("another preparation is writing to this folder", path=folder) from None
+    with locked(folder / WORK / _LOCK, "another preparation is writing to this folder"):
         yield
 
 

@@ -5,9 +5,7 @@ preparation that was interrupted. The manifest holds nothing that varies between
 no host, no number of workers.
 """
 
-import hashlib
 import json
-import os
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
@@ -16,6 +14,7 @@ from spanlab.configuration import Source, from_mapping, to_mapping
 from spanlab.corpus.layout import Documents, Layout, Lines
 from spanlab.corpus.records import ErrorHandling
 from spanlab.errors import ConfigError, InputError
+from spanlab.whole_files import sha256_of, write_atomically
 
 FORMAT = "spanlab corpus"
 FORMAT_VERSION = 1
@@ -172,22 +171,6 @@ def _read_json(folder: Path, path: Path) -> dict[str, Any]:
     return mapping
 
 
-def write_atomically(path: Path, data: bytes) -> None:
-    """Write a file so that whoever looks sees the old content or the new, and the new survives a power cut."""
-    partial = path.with_name(path.name + ".partial")
-    with partial.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(path)
-
-
 def record_of(path: Path) -> FileRecord:
     """The record of a file as it is."""
     return FileRecord(file=path.name, bytes=path.stat().st_size, sha256=sha256_of(path))
-
-
-def sha256_of(path: Path) -> str:
-    """The sha256 of a file, read in pieces."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -5,12 +5,11 @@ manifest. This process cuts the input into tasks and writes their parts in order
 does not grow with the corpus, but for the 16 bytes a document by which duplicates are found.
 """
 
-import errno
 import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -30,7 +29,6 @@ from spanlab.corpus.manifest import (
     TokenizerRecord,
     read_manifest,
     record_of,
-    write_atomically,
     write_manifest,
 )
 from spanlab.corpus.parts import Settings, token_dtype
@@ -41,6 +39,7 @@ from spanlab.corpus.shards import Shard
 from spanlab.corpus.writer import CorpusWriter, State, read_state
 from spanlab.errors import InputError
 from spanlab.text import Tokenizer
+from spanlab.whole_files import readable_disk_errors, write_atomically
 
 _COUNT_AT_ONCE = 1 << 22
 
@@ -71,7 +70,7 @@ def run_preparation(
     a script must call this under `if __name__ == "__main__"`.
     """
     folder = Path(out)
-    with _readable_disk_errors(folder):
+    with readable_disk_errors(folder, "make room and run the same command again, it goes on from where it was"):
         check_folder(folder, plan.names, overwrite=overwrite)
         with working_folder(folder):
             if (folder / MANIFEST).exists() and not overwrite:
@@ -84,19 +83,6 @@ def run_preparation(
                 return _finish(folder, plan, writer, tokenizer)
             finally:
                 writer.close()
-
-
-@contextmanager
-def _readable_disk_errors(folder: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
-            fix = "make room and run the same command again, it goes on from where it was"
-            raise InputError("the disk is full", path=folder, fix=fix) from None
-        if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError | NotADirectoryError):
-            raise InputError(str(error.strerror).lower(), path=error.filename) from None
-        raise
 
 
 def _begin_state(folder: Path, plan: Plan, tokenizer: Tokenizer, *, overwrite: bool) -> State:

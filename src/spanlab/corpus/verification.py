@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from spanlab.corpus.manifest import TOKENIZER, FileRecord, Manifest, ShardRecord, read_manifest, sha256_of
+from spanlab.corpus.manifest import TOKENIZER, FileRecord, Manifest, ShardRecord, read_manifest
 from spanlab.errors import SpanlabError
 from spanlab.text import Tokenizer
+from spanlab.whole_files import sha256_of
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,11 +18,12 @@ import numpy as np
 
 from spanlab.configuration import Source, from_mapping, to_mapping
 from spanlab.corpus.duplicates import SeenDocuments
-from spanlab.corpus.manifest import WORK, Counts, Options, ShardRecord, write_atomically
+from spanlab.corpus.manifest import WORK, Counts, Options, ShardRecord
 from spanlab.corpus.parts import DIGEST, Part, token_dtype
 from spanlab.corpus.ragged import Numbers, offsets
 from spanlab.corpus.shards import section_starts, write_shard
 from spanlab.errors import ConfigError, InputError
+from spanlab.whole_files import write_atomically
 
 STATE = "state.json"
 STATE_VERSION = 1

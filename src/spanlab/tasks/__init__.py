@@ -1,1 +1,1 @@
-"""One file a task, from labelled file to score; what they share beside them."""
+"""Fine-tuning: one file a task, and the frame that carries all of them from a labelled file to scored results."""

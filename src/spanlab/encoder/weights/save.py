@@ -3,8 +3,6 @@
 An encoder that no transformers class can hold is saved under our own names, and its `config.json` says so.
 """
 
-import json
-import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,6 +20,7 @@ from spanlab.encoder.weights.names import NAMES, Names
 from spanlab.encoder.weights.translate import State, body_rules, to_theirs
 from spanlab.errors import InputError
 from spanlab.version import __version__
+from spanlab.whole_files import write_json
 
 TOKENIZER_FILES = (
     "tokenizer.json",
@@ -120,11 +119,5 @@ def _write(folder: Path, main: State, extra: State, config: dict[str, Any], desc
         tensors.write_file(folder / "heads.safetensors", extra)
     else:
         (folder / "heads.safetensors").unlink(missing_ok=True)
-    _write_json(folder / "spanlab.json", description)
-    _write_json(folder / "config.json", config)
-
-
-def _write_json(path: Path, mapping: Mapping[str, Any]) -> None:
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    partial.write_text(json.dumps(mapping, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    partial.replace(path)
+    write_json(folder / "spanlab.json", description)
+    write_json(folder / "config.json", config)

@@ -1,0 +1,100 @@
+"""What a task is: the seam between the frame and the task files.
+
+A task file reads top to bottom: Config, read, encode, Head, decode, score. The frame does the rest the same way for
+all of them:
+
+    rows of a file ──problems, read──▶ examples ──learn──▶ labels
+    examples ──encode──▶ samples ──(encoder, Head)──▶ outputs ──decode──▶ results ──score──▶ scores
+
+Training draws samples, prediction goes through the same encode, Head and decode; evaluation on dev is prediction.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol, TypeVar
+
+from spanlab.encoder import EncoderConfig
+from spanlab.tasks.formats.row import FileShape, Row
+from spanlab.tasks.framing import Framing
+from spanlab.tasks.head import Head
+from spanlab.tasks.problem import Problem
+from spanlab.tasks.result import Result, Scores
+from spanlab.tasks.sample import Sample
+from spanlab.tasks.settings import TaskConfig
+
+Example = TypeVar("Example")
+Outcome = TypeVar("Outcome", bound=Result)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Learnt:
+    """What a task takes from its training and dev data besides weights; kept in `spanlab.json`."""
+
+    labels: tuple[str, ...] = ()
+    """What is predicted, in the order of the head's outputs."""
+    entity_labels: tuple[str, ...] = ()
+    """A second set, for tasks that predict about typed things or predict two kinds of things."""
+    label_counts: tuple[int, ...] = ()
+    """How often each label stands in the training data; for class weights and the model card."""
+    thresholds: Mapping[str, float] = field(default_factory=dict)
+    """Tuned on dev, and used in evaluation, prediction and serving alike."""
+
+
+class Task(Protocol[Example, Outcome]):
+    """One task with its settings and what it learnt about its data; weights are the head's."""
+
+    name: ClassVar[str]
+    Config: ClassVar[type[TaskConfig]]
+    shape: ClassVar[FileShape]
+    """Which files hold its examples, and under which names."""
+    primary: ClassVar[str]
+    """The metric by which the best model is kept; more is better."""
+
+    config: Any
+    learnt: Learnt
+
+    def __init__(self, config: Any, learnt: Learnt) -> None:  # noqa: ANN401 (an instance of Config)
+        """`learnt` is what `learn` returned, or what a model folder kept."""
+
+    # ---- read
+    @classmethod
+    def problems(cls, row: Row) -> Iterator[Problem]:
+        """Everything that is wrong with a labelled row; none, and `read` takes it."""
+
+    @classmethod
+    def read(cls, row: Row, *, labelled: bool) -> Example:
+        """A row as an example; without `labelled` its labels may be missing and are not looked at."""
+
+    @classmethod
+    def learn(cls, config: Any, examples: Sequence[Example]) -> Learnt:  # noqa: ANN401
+        """The labels of the training examples; refuses examples that cannot be trained on together."""
+
+    def check_labels(self, examples: Sequence[Example], rows: Sequence[Row]) -> None:
+        """Refuse labelled examples whose labels training has not seen, naming the nearest known one."""
+
+    # ---- encode
+    def encode(self, examples: Sequence[Example], framing: Framing, *, labelled: bool) -> list[Sample]:
+        """The samples of the examples, in order; those of one example are neighbours. With targets if `labelled`."""
+
+    # ---- Head
+    def head(self, encoder: EncoderConfig) -> Head:
+        """New layers for this task."""
+
+    # ---- decode
+    def decode(self, number: int, example: Example, samples: Sequence[Sample], outputs: Sequence[Any]) -> Outcome:
+        """The result of example `number` from the outputs of its samples, windows merged."""
+
+    def tune(
+        self, examples: Sequence[Example], samples: Sequence[Sequence[Sample]], outputs: Sequence[Sequence[Any]]
+    ) -> Learnt:
+        """`learnt` with thresholds tuned on dev; as it is, for tasks without."""
+
+    # ---- score
+    def read_result(self, row: Row, number: int, example: Example) -> Outcome:
+        """A prediction from a file, of this or any other system, for `example`."""
+
+    def score(self, examples: Sequence[Example], results: Sequence[Outcome]) -> Scores:
+        """The task's metrics."""
+
+
+AnyTask = Task[Any, Any]
