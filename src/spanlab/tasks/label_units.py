@@ -3,7 +3,7 @@
 What enters are texts; what leaves are their tokens and, through character offsets, the units these make up. A unit is
 labelled at its first token. Words suit languages that write spaces, and Chinese, where a character is a word. A Korean
 word carries its particles, so an entity ends inside it: pieces are finer, and characters, each encoded by itself, fit
-every span at the price of longer sequences. `choose_units` takes the coarsest that fits the spans of the training data.
+every span at the price of longer sequences. `choose_units` takes words where they fit the spans of the training data.
 
 Shapes: N tokens, U units, S spans.
 """
@@ -17,10 +17,9 @@ from numpy.typing import NDArray
 
 from spanlab.text.tokenizer import Tokenizer
 from spanlab.text.tokens import Tokens
-from spanlab.text.words import MARK, SPACE, character_classes, code_points
+from spanlab.text.words import MARK, SPACE, character_classes, code_points, word_spans
 
 UnitKind = Literal["word", "piece", "character"]
-UNIT_KINDS: tuple[UnitKind, ...] = ("word", "piece", "character")
 Integers = NDArray[np.int64]
 
 TOLERATED_SHARE = 0.01
@@ -45,7 +44,7 @@ class LabelUnits:
         return len(self.starts)
 
     def find(self, starts: Integers, ends: Integers) -> tuple[Integers, Integers]:
-        """(S,) and (S,): first and last unit of character spans; both -1 for a span that does not begin and end at units."""
+        """(S,) and (S,): first and last unit of character spans; both -1 where a span begins or ends inside a unit."""
         first = np.searchsorted(self.starts, starts)
         last = np.searchsorted(self.ends, ends)
         found = (first <= last) & (last < len(self))
@@ -64,12 +63,14 @@ def _units_of(text: str, tokens: Tokens, kind: UnitKind) -> LabelUnits:
     starts, ends = tokens.starts.astype(np.int64), tokens.ends.astype(np.int64)
     begins = tokens.word_starts
     if kind == "piece":  # the byte tokens of one character are one unit
-        reached = np.maximum.accumulate(np.append(0, ends[:-1])) if len(ends) else ends
+        reached = np.maximum.accumulate(np.append(0, ends)[:-1])
         begins = starts >= reached
+    # Tokens of space belong to no unit, even where a tokenizer begins a word with one.
+    visible = (character_classes(code_points(text))[starts] & SPACE) == 0
+    begins = visible & (begins | ~np.append(True, visible)[:-1])
     first = np.flatnonzero(begins)
-    last = np.append(first[1:], len(tokens))[: len(first)] - 1
-    blank = (character_classes(code_points(text))[starts[first]] & SPACE) != 0
-    first, last = first[~blank], last[~blank]
+    stops = np.append(np.flatnonzero(begins | ~visible), len(tokens))
+    last = stops[np.searchsorted(stops, first, side="right")] - 1
     return LabelUnits(tokens=tokens, first_tokens=first, last_tokens=last, starts=starts[first], ends=ends[last])
 
 
@@ -79,8 +80,9 @@ def _encode_characters(tokenizer: Tokenizer, texts: Sequence[str]) -> list[Label
     chunks = [text[a:b] for text, ends in zip(texts, cuts, strict=True) for a, b in zip([0, *ends], ends, strict=False)]
     encoded = tokenizer.encode_batch(chunks)
     units, place = [], 0
-    for ends in cuts:
-        units.append(_join_chunks(encoded[place : place + len(ends)], [0, *ends]))
+    for text, ends in zip(texts, cuts, strict=True):
+        tokens = _join_chunks(encoded[place : place + len(ends)], [0, *ends])
+        units.append(_units_of(text, tokens, "word"))
         place += len(ends)
     return units
 
@@ -89,33 +91,31 @@ def _character_ends(text: str) -> list[int]:
     """Where each character that is not space ends, the marks upon it included."""
     classes = np.append(character_classes(code_points(text)), 0)
     visible = (classes[:-1] & SPACE) == 0
-    return (np.flatnonzero(visible & ((classes[1:] & MARK) == 0)) + 1).tolist()  # type: ignore[no-any-return]
+    return (np.flatnonzero(visible & ((classes[1:] & MARK) == 0)) + 1).tolist()
 
 
-def _join_chunks(chunks: Sequence[Tokens], begins: Sequence[int]) -> LabelUnits:
-    """One unit a chunk; a chunk that the tokenizer makes nothing of has none."""
-    counts = np.array([len(chunk) for chunk in chunks], dtype=np.int64)
-    shift = np.repeat(np.array(begins[: len(chunks)], dtype=np.int64), counts)
-    empty = [np.zeros(0, dtype=np.uint32)]
-    ids = np.concatenate([*(chunk.ids for chunk in chunks), *empty])
-    starts = np.concatenate([*(chunk.starts for chunk in chunks), *empty]).astype(np.int64) + shift
-    ends = np.concatenate([*(chunk.ends for chunk in chunks), *empty]).astype(np.int64) + shift
-    stops = np.cumsum(counts)
-    first, last = (stops - counts)[counts > 0], stops[counts > 0] - 1
-    begin = np.zeros(len(ids), dtype=bool)
-    begin[first] = True
-    tokens = Tokens(ids, starts.astype(np.int32), ends.astype(np.int32), begin)
-    return LabelUnits(tokens=tokens, first_tokens=first, last_tokens=last, starts=starts[first], ends=ends[last])
+def _join_chunks(chunks: Sequence[Tokens], begins: Sequence[int]) -> Tokens:
+    """The tokens of chunks that begin at these characters of a text, each chunk a word."""
+    none = Tokens(np.zeros(0, np.uint32), np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0, bool))
+    chunks = [*chunks, none]
+    counts = np.array([len(chunk) for chunk in chunks])
+    shift = np.repeat(np.array(begins, dtype=np.int32), counts)
+    word_starts = np.zeros(len(shift), dtype=bool)
+    word_starts[(np.cumsum(counts) - counts)[counts > 0]] = True
+    return Tokens(
+        np.concatenate([chunk.ids for chunk in chunks]),
+        np.concatenate([chunk.starts for chunk in chunks]) + shift,
+        np.concatenate([chunk.ends for chunk in chunks]) + shift,
+        word_starts,
+    )
 
 
-def choose_units(tokenizer: Tokenizer, texts: Sequence[str], spans: Sequence[Sequence[tuple[int, int]]]) -> UnitKind:
-    """The coarsest kind of unit at which nearly all character spans begin and end."""
-    total = sum(map(len, spans))
-    for kind in UNIT_KINDS[:-1]:
-        missed = 0
-        for units, wanted in zip(encode_units(tokenizer, texts, kind), spans, strict=True):
-            places = np.array(wanted, dtype=np.int64).reshape(-1, 2)
-            missed += int((units.find(places[:, 0], places[:, 1])[0] < 0).sum())
-        if missed <= TOLERATED_SHARE * total:
-            return kind
-    return UNIT_KINDS[-1]
+def choose_units(texts: Sequence[str], spans: Sequence[Sequence[tuple[int, int]]]) -> UnitKind:
+    """Words if nearly all character spans begin and end at words, else characters; the text alone decides."""
+    total = missed = 0
+    for text, wanted in zip(texts, spans, strict=True):
+        words = word_spans(text) if wanted else []
+        starts, ends = {start for start, _ in words}, {end for _, end in words}
+        total += len(wanted)
+        missed += sum(start not in starts or end not in ends for start, end in wanted)
+    return "word" if missed <= TOLERATED_SHARE * total else "character"
