@@ -11,11 +11,13 @@ from spanlab.encoder.heads import (
     SpanBoundaryHead,
 )
 from spanlab.encoder.model import Encoder, EncoderOutput
+from spanlab.encoder.task_heads import AnswerHead, SequenceHead, TokenHead
 from spanlab.encoder.weights import LoadReport, Model, load_model, save_model
 
 __all__ = [
     "SIZES",
     "SYSTEMS",
+    "AnswerHead",
     "CausalLMHead",
     "Electra",
     "Encoder",
@@ -26,8 +28,10 @@ __all__ = [
     "Model",
     "ReplacedTokenHead",
     "SentencePairHead",
+    "SequenceHead",
     "SpanBoundaryConfig",
     "SpanBoundaryHead",
+    "TokenHead",
     "load_model",
     "preset",
     "save_model",

@@ -26,10 +26,11 @@ from spanlab.encoder.heads import (
     SpanBoundaryHead,
 )
 from spanlab.encoder.model import Encoder
+from spanlab.encoder.task_heads import AnswerHead, SequenceHead, TokenHead
 from spanlab.encoder.weights import config_json, tensors
 from spanlab.encoder.weights.locate import locate_model
 from spanlab.encoder.weights.model import FORMAT_VERSION, HEAD_PURPOSES, LoadReport, Model
-from spanlab.encoder.weights.names import NAMES
+from spanlab.encoder.weights.names import NAMES, TASK_HEADS
 from spanlab.encoder.weights.translate import State, body_rules, normalise, to_ours
 from spanlab.encoder.weights.vocabulary import check_tokenizer_fits
 from spanlab.errors import ConfigError, WeightsError, did_you_mean
@@ -52,7 +53,10 @@ def load_model(folder_or_id: str | Path, *, revision: str | None = None) -> Mode
     config = replace(config_json.parse_config(mapping, folder / "config.json"), **training)
     check_tokenizer_fits(folder, config.vocab_size)
     settings = described.get("head_settings", {})
-    return assemble(config, tensors.read_folder(folder), _read_extra_heads(folder), folder, settings)
+    own, tasks = _read_own_weights(folder)
+    class_name = next(iter(mapping.get("architectures") or ()), None)
+    model = assemble(config, tensors.read_folder(folder), own, folder, settings, class_name)
+    return replace(model, tasks=tasks, described=described)
 
 
 def assemble(
@@ -61,8 +65,12 @@ def assemble(
     extra: State,
     folder: Path | None,
     settings: HeadSettings = MappingProxyType({}),
+    class_name: str | None = None,
 ) -> Model:
-    """Build the encoder and every head that `theirs` (Hugging Face names) and `extra` (ours) hold weights for."""
+    """Build the encoder and every head that `theirs` (Hugging Face names) and `extra` (ours) hold weights for.
+
+    `class_name` is the transformers class `theirs` belong to: it tells apart heads whose weights have the same name.
+    """
     names = NAMES[config.architecture]
     spelled = normalise(theirs, names)
     body, used = to_ours(spelled, body_rules(names, config))
@@ -72,6 +80,8 @@ def assemble(
     _fill(encoder, body, folder)
     heads: dict[str, nn.Module] = {}
     for name, rules in names.heads.items():
+        if name in TASK_HEADS and (class_name, (name,)) not in names.classes:
+            continue
         found, used_here = to_ours(spelled, rules)
         used |= used_here
         if _tied(found.get("decoder"), encoder):
@@ -113,10 +123,20 @@ def _build_head(
         head = ReplacedTokenHead(config)
     elif name == "sbo":
         head = _span_boundary_head(config, state, settings or {}, folder)
+    elif name in TASK_HEADS:
+        head = _task_head(name, config, state)
     else:
         raise WeightsError(f"unknown head '{name}'{did_you_mean(name, HEAD_PURPOSES)}", path=folder)
     _fill(head, state, folder, part=f"{name}.")
     return head
+
+
+def _task_head(name: str, config: EncoderConfig, state: State) -> nn.Module:
+    """Its weights tell how many labels it has; where they are missing, filling it says so."""
+    if name == "answer":
+        return AnswerHead(config)
+    labels = len(state["classifier.weight"]) if "classifier.weight" in state else 1
+    return SequenceHead(config, labels) if name == "sequence" else TokenHead(config, labels)
 
 
 def _span_boundary_head(
@@ -147,9 +167,15 @@ def _fill(module: nn.Module, state: State, folder: Path | None, part: str = "") 
     module.load_state_dict({name: state[name] for name in wanted})
 
 
-def _read_extra_heads(folder: Path) -> State:
+def _read_own_weights(folder: Path) -> tuple[State, dict[str, State]]:
+    """The weights under our own names: those of the encoder and its pre-training heads, and by name those of tasks."""
     path = folder / "heads.safetensors"
-    return tensors.read_file(path) if path.is_file() else {}
+    found = tensors.read_file(path) if path.is_file() else {}
+    tasks: dict[str, State] = {}
+    for name in [name for name in found if name.startswith("tasks.")]:
+        _, task, weight = name.split(".", 2)
+        tasks.setdefault(task, {})[weight] = found.pop(name)
+    return found, tasks
 
 
 def _read_description(folder: Path) -> dict[str, Any]:
@@ -176,8 +202,10 @@ def _load_native(folder: Path, mapping: Mapping[str, Any]) -> Model:
     check_tokenizer_fits(folder, config.vocab_size)
     encoder = Encoder(config)
     _fill(encoder, tensors.read_folder(folder), folder)
-    settings = _read_description(folder).get("head_settings", {})
-    return Model(encoder, _own_heads(_read_extra_heads(folder), config, folder, settings), LoadReport(), folder)
+    described = _read_description(folder)
+    own, tasks = _read_own_weights(folder)
+    heads = _own_heads(own, config, folder, described.get("head_settings", {}))
+    return Model(encoder, heads, LoadReport(), folder, tasks, described)
 
 
 def _load_through_transformers(folder: Path, model_type: object) -> Model:
@@ -186,4 +214,5 @@ def _load_through_transformers(folder: Path, model_type: object) -> Model:
     if not isinstance(model_type, str):
         fix = f"say which of {', '.join(config_json.KEYS)} the model is"
         raise ConfigError("the key 'model_type' is missing", path=folder / "config.json", fix=fix)
-    return Model(TransformersEncoder.load(folder), folder=folder)
+    _, tasks = _read_own_weights(folder)
+    return Model(TransformersEncoder.load(folder), folder=folder, tasks=tasks, described=_read_description(folder))
