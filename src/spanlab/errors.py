@@ -55,6 +55,10 @@ class MissingExtraError(SpanlabError):
         self.extra = extra
 
 
+class RunError(RuntimeError):
+    """A run had to stop for a reason that is not plainly in the user's input; the message is for people."""
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """The hint ` (did you mean 'x'?)` for the known name nearest to `name`, or nothing when none is near."""
     near = get_close_matches(name, list(known), n=1, cutoff=0.6)

@@ -44,7 +44,7 @@ class MachineReport:
     gflops: dict[str, float]
     """Measured rate of a 1,024-wide matrix product, by dtype, in 1e9 operations a second."""
     precision: str
-    """What `auto` means here: the faster of the two."""
+    """What `auto` means here: bf16 where the CPU multiplies it itself."""
     free_disk_gb: float
     memory_gb: float | None
     free_memory_gb: float | None
@@ -81,7 +81,7 @@ def examine(*, ask_hub: bool = True) -> MachineReport:
     versions = {name: _version(name) for name in CORE}
     usable = all(versions.values())
     memory, free_memory = _memory_gb()
-    gflops = _measure_gflops() if usable else {}
+    gflops = {name: matrix_rate("cpu", name) / 1e9 for name in ("fp32", "bf16")} if usable else {}
     return MachineReport(
         usable=usable,
         spanlab=__version__,
@@ -92,7 +92,7 @@ def examine(*, ask_hub: bool = True) -> MachineReport:
         threads=_threads() if usable else 1,
         bf16_instructions=has_bf16_instructions() if usable else False,
         gflops=gflops,
-        precision=max(gflops, key=lambda name: gflops[name]) if gflops else "fp32",
+        precision="bf16" if usable and has_bf16_instructions() else "fp32",
         free_disk_gb=shutil.disk_usage(Path.cwd()).free / 1e9,
         memory_gb=memory,
         free_memory_gb=free_memory,
@@ -122,6 +122,37 @@ def keep_freed_memory() -> bool:
     return bool(mallopt(mmap_threshold, 1 << 30) and mallopt(trim_threshold, (1 << 31) - 1))
 
 
+def peak_memory_gb(device: str = "cpu") -> float:
+    """The most memory this process has held so far: on a GPU its tensors, on the host all of it."""
+    if device == "cuda":
+        import torch
+
+        return torch.cuda.max_memory_allocated() / 1e9
+    try:
+        status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
+        return int(status.partition("VmHWM:")[2].split()[0]) / 1e6
+    except (OSError, IndexError, ValueError):  # a system that tells it in another way
+        import resource
+
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1e9 if platform.system() == "Darwin" else 1e6)
+
+
+def matrix_rate(device: str, precision: str, size: int = 1024, rounds: int = 5) -> float:
+    """Operations a second of a square matrix product: the best of a few rounds, so that a busy moment counts not."""
+    import torch
+
+    dtypes = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp64": torch.float64}
+    a, b = (torch.randn(size, size, device=device).to(dtypes.get(precision, torch.float32)) for _ in range(2))
+    seconds = []
+    for _ in range(rounds):
+        start = time.perf_counter()
+        product = a @ b
+        if device != "cpu":
+            product[0, 0].item()  # waits for the device
+        seconds.append(time.perf_counter() - start)
+    return float(2 * size**3 / min(seconds))
+
+
 def _version(distribution: str) -> str | None:
     try:
         return importlib.metadata.version(distribution)
@@ -144,22 +175,6 @@ def _threads() -> int:
     import torch
 
     return torch.get_num_threads()
-
-
-def _measure_gflops(size: int = 1024, rounds: int = 5) -> dict[str, float]:
-    """The best of a few rounds, so that a busy moment does not count."""
-    import torch
-
-    rates = {}
-    for name, dtype in (("fp32", torch.float32), ("bf16", torch.bfloat16)):
-        a, b = torch.randn(size, size, dtype=dtype), torch.randn(size, size, dtype=dtype)
-        seconds = []
-        for _ in range(rounds):
-            start = time.perf_counter()
-            a @ b
-            seconds.append(time.perf_counter() - start)
-        rates[name] = 2 * size**3 / min(seconds) / 1e9
-    return rates
 
 
 def _memory_gb() -> tuple[float | None, float | None]:

@@ -60,6 +60,10 @@ class Blocks(Protocol):
         """The blocks at `indices` (B,), in that order."""
         ...
 
+    def first_tokens(self) -> Numbers:
+        """(blocks,) where each block's first segment begins in the corpus."""
+        ...
+
 
 class DocumentBlocks:
     """Whole sentences packed up to the length, never across documents."""
@@ -71,6 +75,9 @@ class DocumentBlocks:
 
     def __len__(self) -> int:
         return len(self._starts) - 1
+
+    def first_tokens(self) -> Numbers:  # noqa: D102 (as in the protocol)
+        return self._starts[:-1]
 
     def batch(self, indices: ArrayLike) -> BlockBatch:  # noqa: D102 (as in the protocol)
         numbers = checked(indices, len(self))
@@ -91,6 +98,9 @@ class FullSentenceBlocks:
 
     def __len__(self) -> int:
         return len(self._starts) - 1
+
+    def first_tokens(self) -> Numbers:  # noqa: D102 (as in the protocol)
+        return self._starts[:-1]
 
     def batch(self, indices: ArrayLike) -> BlockBatch:  # noqa: D102
         numbers = checked(indices, len(self))

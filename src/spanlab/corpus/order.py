@@ -44,7 +44,10 @@ class SampleOrder:
         """
         if start < 0:
             raise ValueError(f"samples are counted from 0, not {start}")
-        numbers = np.arange(start, stop, step, dtype=np.int64)
+        return self.places(np.arange(start, stop, step, dtype=np.int64))
+
+    def places(self, numbers: Indices) -> tuple[Indices, Indices]:
+        """(epochs, indices) of samples by their numbers, counted from the first epoch on."""
         epochs, positions = numbers // self.count, numbers % self.count
         indices = np.empty_like(numbers)
         for epoch in np.unique(epochs).tolist():

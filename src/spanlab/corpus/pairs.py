@@ -68,6 +68,10 @@ class PairBlocks:
     def __len__(self) -> int:
         return int(self._firsts[-1])
 
+    def first_tokens(self) -> Numbers:
+        """(pairs,) where each pair's first segment begins in the corpus."""
+        return np.concatenate([np.asarray(pairs["first"], np.int64) for pairs in self._passes])
+
     def batch(self, indices: ArrayLike) -> BlockBatch:
         """The pairs at `indices` (B,), in that order."""
         numbers = checked(indices, len(self))

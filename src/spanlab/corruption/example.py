@@ -4,7 +4,9 @@ All arrays are numpy, flat over the batch: N tokens of B sequences in a row, spe
 K tokens are predicted. Positions point into the flat row and can be used on an encoder's packed output as they are.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,3 +51,21 @@ class ExampleBatch:
     """(K,) one number in [0, 1) for each predicted token: what a generator samples with (ELECTRA); else empty."""
     pair_labels: NDArray[np.int64]
     """(B,) 0 the second segment follows the first, 1 it does not (or they are swapped), -1 nothing is asked."""
+
+
+_PLACES = ("positions", "boundary_positions", "left", "right", "first", "last")
+"""The fields that point into the row of tokens."""
+
+
+def join_examples(batches: Sequence[ExampleBatch]) -> ExampleBatch:
+    """Several batches as one, in their order; all have segment ids or none has."""
+    if len(batches) == 1:
+        return batches[0]
+    starts = np.cumsum([0, *(len(batch.input_ids) for batch in batches[:-1])])
+    joined: dict[str, Any] = {}
+    for field in fields(ExampleBatch):
+        arrays = [getattr(batch, field.name) for batch in batches]
+        if field.name in _PLACES:
+            arrays = [array + start for array, start in zip(arrays, starts, strict=True)]
+        joined[field.name] = None if arrays[0] is None else np.concatenate(arrays)
+    return ExampleBatch(**joined)

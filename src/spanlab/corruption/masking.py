@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from spanlab.corpus.randomness import Draws, draw, sample_keys, uniform
 from spanlab.corruption.budget import Rounding, budgets
@@ -110,9 +110,12 @@ class Masking:
         self._lengths = LengthLaw(config.geometric_p, config.max_length)
         self._shares = Shares(config.mask_share, config.random_share, config.keep_share)
 
-    def __call__(self, batch: FramedBatch, *, seed: int, epoch: int = 0) -> ExampleBatch:
-        """The examples of a batch; the same sample gives the same example in whatever batch it comes."""
-        epoch = epoch % self.config.static if self.config.static else epoch
+    def __call__(self, batch: FramedBatch, *, seed: int, epoch: ArrayLike = 0) -> ExampleBatch:
+        """The examples of a batch; the same sample gives the same example in whatever batch it comes.
+
+        `epoch` is one for all or (B,), one for each sample.
+        """
+        epoch = np.asarray(epoch) % self.config.static if self.config.static else epoch
         keys = sample_keys(seed=seed, purpose="masking", epoch=epoch, index=batch.indices)
         masked = self.choose(batch, keys)
         spans = find_spans(batch, masked)
@@ -133,8 +136,8 @@ class Masking:
             rounding=config.rounding,
             max_predictions=config.max_predictions,
         )
-        if not budget.any():
-            raise InputError("no block of the batch has two tokens of text, so none can be masked")
+        if not budget.any():  # blocks of a single token, which a corpus of short lines may have
+            return np.zeros(len(batch.ids), bool)
         if config.mixture is None:
             return self._by_law(config.law, batch, words, keys, budget)
         names = sorted(config.mixture)

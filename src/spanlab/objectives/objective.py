@@ -61,6 +61,11 @@ class ObjectiveLoss:
         """The same numbers without the graph behind them, to be kept and added up."""
         return ObjectiveLoss(total=self.total.detach(), count=self.count, tallies=self.tallies)
 
+    def nothing(self) -> "ObjectiveLoss":
+        """A loss of the same kind without a term."""
+        tallies = {name: torch.zeros_like(tally) for name, tally in self.tallies.items()}
+        return ObjectiveLoss(total=torch.zeros_like(self.total), count=0, tallies=tallies)
+
     def share(self, part: str, whole: str | None = None) -> float:
         """A tally as a share of another, or of all terms; 0 where there is nothing to share."""
         denominator = self.count if whole is None else int(self.tallies[whole])
@@ -101,6 +106,9 @@ class CriterionLoss:
 
 class Criterion(Protocol):
     """A model with its objectives, as a training loop sees it: an `nn.Module` from batches to losses."""
+
+    weights: dict[str, float]
+    """λ by objective."""
 
     def counts(self, examples: ExampleBatch) -> dict[str, int]:
         """The terms of each objective in this batch, to be added up over everything that makes one step."""

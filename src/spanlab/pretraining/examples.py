@@ -39,8 +39,8 @@ class Examples:
         """The samples at `indices`, not corrupted."""
         return frame_blocks(self.blocks.batch(indices), self.frame)
 
-    def batch(self, indices: ArrayLike, epoch: int = 0) -> ExampleBatch:
-        """The examples at `indices` in an epoch."""
+    def batch(self, indices: ArrayLike, epoch: ArrayLike = 0) -> ExampleBatch:
+        """The examples at `indices` (B,) in an epoch, or each in its own (B,)."""
         return self.masking(self.framed(indices), seed=self.recipe.seed, epoch=epoch)
 
 

@@ -1,22 +1,26 @@
-"""Recipes: which data, which masks and which objectives make a system, from YAML and `key=value` overrides.
+"""Recipes: what makes a system and how it is trained, from YAML and `key=value` overrides.
 
 A recipe is one of the shipped names (`spanbert`, `bert`, `roberta`, `albert`, `electra`) or the path of a YAML file.
+Its `sizes` section holds what differs between sizes; it is laid over the rest when the size is known, and overrides
+are laid over both.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
 
-from spanlab.configuration import from_mapping, merge, parse_overrides, read_yaml
+from spanlab.configuration import Source, from_mapping, merge, parse_overrides, read_yaml
 from spanlab.corruption.masking import MaskingConfig
+from spanlab.encoder import SpanBoundaryConfig
 from spanlab.errors import ConfigError, did_you_mean
-
-OBJECTIVE_NAMES = ("mlm", "sbo", "nsp", "sop", "rtd")
-"""What a recipe may weigh; the same names as in the objectives room, which is not imported to read a recipe."""
+from spanlab.objectives.table import OBJECTIVES
+from spanlab.training.settings import TrainingConfig
 
 BlockKind = Literal["documents", "full-sentences", "next-sentence", "sentence-order"]
+PAIRS = ("next-sentence", "sentence-order")
+Size = Literal["tiny", "mini", "small", "base", "large"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +30,10 @@ class DataConfig:
     blocks: BlockKind = "documents"
     length: int = 512
     """Tokens of a sample, special ones included."""
+    phases: tuple[tuple[float, int], ...] = ()
+    """(share of the steps, length) one after the other, such as BERT's [[0.9, 128], [0.1, 512]]; none is `length`."""
+    held_out: float = 0.01
+    """The share of the corpus that is not trained on but scored."""
     short_share: float = 0.1
     """Sentence pairs: the share of documents with a random shorter target length."""
     random_for_single: bool = False
@@ -33,24 +41,63 @@ class DataConfig:
     spans: str | None = None
     """A JSON-lines file of spans for `masking.law: given`: {"start": 120, "end": 123}, in tokens of the corpus."""
 
+    def __post_init__(self) -> None:
+        if not 0 <= self.held_out < 1:
+            raise ConfigError(f"'data.held_out' is {self.held_out}; it must be 0 or more and below 1")
+        shares = sum(share for share, _ in self.phases)
+        if self.phases and (abs(shares - 1) > 1e-6 or min(share for share, _ in self.phases) <= 0):
+            raise ConfigError(f"the shares of 'data.phases' add up to {shares}; they must be above 0 and add up to 1")
+
+    @property
+    def length_phases(self) -> tuple[tuple[float, int], ...]:
+        """(share of the steps, length), at least one."""
+        return self.phases or ((1.0, self.length),)
+
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest samples of the run."""
+        return max(length for _, length in self.length_phases)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GeneratorSection:
+    """The `generator` section: ELECTRA's second encoder."""
+
+    width_share: float = 0.25
+    share_embeddings: bool = True
+
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
     """One system, as configured."""
 
     system: str
+    body: str | None = None
+    """The system whose encoder is trained; None: `system`'s own. With it any objective can be put on any body."""
+    size: Size = "base"
     seed: int = 0
     data: DataConfig = field(default_factory=DataConfig)
     masking: MaskingConfig = field(default_factory=MaskingConfig)
     objectives: dict[str, float] = field(default_factory=lambda: {"mlm": 1.0})
     """A weight for each objective; 0 turns one off."""
+    encoder: dict[str, Any] = field(default_factory=dict)
+    """Changes to the body's config, such as {"embedding_width": 128}."""
+    span_boundary: SpanBoundaryConfig = field(default_factory=SpanBoundaryConfig)
+    generator: GeneratorSection = field(default_factory=GeneratorSection)
+    extend_vocabulary: bool = False
+    """With --init: give the model the tokens of the corpus's tokenizer that it lacks."""
+    training: TrainingConfig = field(default_factory=TrainingConfig)
 
     def __post_init__(self) -> None:
         for name, weight in self.objectives.items():
-            if name not in OBJECTIVE_NAMES:
-                raise ConfigError(f"unknown objective '{name}'{did_you_mean(name, OBJECTIVE_NAMES)}")
+            if name not in OBJECTIVES:
+                raise ConfigError(f"unknown objective '{name}'{did_you_mean(name, OBJECTIVES)}")
             if weight < 0:
                 raise ConfigError(f"objectives.{name} is {weight}; a weight is 0 or more")
+
+    def weighs(self, objective: str) -> bool:
+        """Whether an objective is trained."""
+        return self.objectives.get(objective, 0.0) > 0
 
 
 def shipped_recipes() -> list[str]:
@@ -58,11 +105,22 @@ def shipped_recipes() -> list[str]:
     return sorted(path.name.removesuffix(".yaml") for path in _folder().iterdir() if path.name.endswith(".yaml"))
 
 
-def load_recipe(name_or_path: str, overrides: Sequence[str] = ()) -> Recipe:
-    """A shipped recipe or a YAML file, with `key=value` overrides laid over it."""
+def load_recipe(name_or_path: str, overrides: Sequence[str] | Mapping[str, Any] = ()) -> Recipe:
+    """A shipped recipe or a YAML file, with overrides laid over it: `key=value` texts or a nested mapping."""
     mapping, source = read_yaml(_locate(name_or_path))
-    changes: dict[str, Any] = parse_overrides(overrides)
-    return from_mapping(Recipe, merge(mapping, changes), source)
+    changes = dict(overrides) if isinstance(overrides, Mapping) else parse_overrides(overrides)
+    sizes = mapping.pop("sizes", None) or {}
+    size = changes.get("size", mapping.get("size", Recipe.size))
+    if not isinstance(sizes, Mapping):
+        raise source.error(("sizes",), "'sizes' must hold a section for each size")
+    _check_overrides(changes, mapping, sizes)
+    return from_mapping(Recipe, merge(merge(mapping, sizes.get(size) or {}), changes), source)
+
+
+def _check_overrides(changes: Mapping[str, Any], mapping: Mapping[str, Any], sizes: Mapping[str, Any]) -> None:
+    """A mistake in an override is told without the file's name, which is not where it is."""
+    required = {name: mapping[name] for name in ("system",) if name in mapping}
+    from_mapping(Recipe, merge(required, changes), Source())
 
 
 def _locate(name_or_path: str) -> Path:

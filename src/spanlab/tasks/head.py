@@ -45,7 +45,7 @@ class Head(Protocol):
         """Logits or whatever else `loss` and `split` take."""
 
     def loss(self, logits: Any, batch: TensorBatch) -> ObjectiveLoss:  # noqa: ANN401
-        """The sum over the batch's terms, with the tally "correct"."""
+        """The sum over the batch's terms; its one tally is "correct"."""
 
     def metrics(self, loss: ObjectiveLoss) -> dict[str, float]:
         """What to report of added-up losses; empty if there was no term."""

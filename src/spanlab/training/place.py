@@ -1,6 +1,7 @@
 """Where a process computes: its device, its precision, and its fellow processes."""
 
-from collections.abc import Mapping
+import os
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
@@ -38,16 +39,15 @@ class Place:
         dtype = _AUTOCAST.get(self.precision)
         return nullcontext() if dtype is None else torch.autocast(self.device.type, dtype=dtype)
 
-    def add(self, numbers: Mapping[str, float]) -> dict[str, float]:
-        """The sum of each number over all processes, which must give the same names; exact for whole numbers."""
+    def add(self, numbers: Sequence[float]) -> list[float]:
+        """The sum of each number over all processes; exact for whole numbers."""
         if self.size == 1:
-            return dict(numbers)
-        # The device of the process group: NCCL knows no other than the GPU's.
+            return list(numbers)
+        # NCCL knows no other device than the GPU's, and MPS no double precision.
         device = self.device if self.device.type == "cuda" else torch.device("cpu")
-        dtype = torch.float32 if self.device.type == "mps" else torch.float64
-        summed = torch.tensor(list(numbers.values()), dtype=dtype, device=device)
+        summed = torch.tensor(list(numbers), dtype=torch.float64, device=device)
         dist.all_reduce(summed)
-        return dict(zip(numbers, summed.tolist(), strict=True))
+        return summed.tolist()
 
     def wait(self) -> None:
         """Until all processes are here."""
@@ -71,8 +71,6 @@ def _device(name: Device) -> torch.device:
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
     if name == "cuda":
-        import os
-
         return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
     return torch.device(name)
 

@@ -1,7 +1,9 @@
 """The `training` section of a recipe or a fine-tuning config: everything the loop can be told."""
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from spanlab.errors import ConfigError
 
@@ -80,23 +82,26 @@ class TrainingConfig:
     """Trackers beside metrics.jsonl."""
 
     def __post_init__(self) -> None:
-        for name in ("batch_size", "accumulate", "keep"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"'{name}' is {getattr(self, name)}; it must be at least 1")
-        for name in ("lr", "eps"):
-            if not getattr(self, name) > 0:
-                raise ConfigError(f"'{name}' is {getattr(self, name)}; it must be above 0")
-        for name in ("weight_decay", "clip", "warmup", "eval_every", "save_every", "threads"):
-            if getattr(self, name) < 0:
-                raise ConfigError(f"'{name}' is {getattr(self, name)}; it must not be negative")
-        for name in ("final_lr", "decay_share", "ema", "batch_warmup"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ConfigError(f"'{name}' is {getattr(self, name)}; it must lie between 0 and 1")
-        if self.steps is not None and self.steps < 1:
-            raise ConfigError(f"'steps' is {self.steps}; it must be at least 1")
-        if self.epochs is not None and not self.epochs > 0:
-            raise ConfigError(f"'epochs' is {self.epochs}; it must be above 0")
-        if not 0 < self.layer_decay <= 1:
-            raise ConfigError(f"'layer_decay' is {self.layer_decay}; it must be above 0 and at most 1")
-        if not all(0 <= beta < 1 for beta in self.betas):
-            raise ConfigError(f"'betas' are {self.betas}; each must be at least 0 and below 1")
+        self._require(("batch_size", "accumulate", "keep"), lambda value: value >= 1, "at least 1")
+        self._require(("lr", "eps"), lambda value: value > 0, "above 0")
+        not_negative = ("weight_decay", "clip", "warmup", "eval_every", "save_every", "threads")
+        self._require(not_negative, lambda value: value >= 0, "0 or more")
+        shares = ("final_lr", "decay_share", "ema", "batch_warmup")
+        self._require(shares, lambda value: 0 <= value <= 1, "between 0 and 1")
+        self._require(("layer_decay",), lambda value: 0 < value <= 1, "above 0 and at most 1")
+        self._require(("steps", "patience"), lambda value: value is None or value >= 1, "at least 1")
+        self._require(("epochs", "time_limit"), lambda value: value is None or value > 0, "above 0")
+        self._require(("betas",), lambda value: all(0 <= beta < 1 for beta in value), "two numbers from 0 to below 1")
+
+    def _require(self, names: tuple[str, ...], holds: Callable[[Any], bool], wanted: str) -> None:
+        for name in names:
+            if not holds(getattr(self, name)):
+                raise ConfigError(f"'training.{name}' is {getattr(self, name)}; it must be {wanted}")
+
+    def total_steps(self, steps_per_epoch: float) -> int:
+        """All steps of the run."""
+        if self.steps is not None:
+            return self.steps
+        if self.epochs is None:
+            raise ConfigError("neither training.steps nor training.epochs is given", fix="give one of them")
+        return max(1, math.ceil(self.epochs * steps_per_epoch - 1e-9))

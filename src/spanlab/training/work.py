@@ -7,11 +7,12 @@ run that was stopped goes on with the batches it would have seen, on however man
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
+from spanlab.objectives.objective import CriterionLoss, ObjectiveLoss
 from spanlab.training.place import Place
 
 Batch = TypeVar("Batch")
@@ -43,12 +44,36 @@ class StepData(Protocol[Batch]):
         """Arrays and lists that tell what the batch was, for the file that is left when a step goes wrong."""
 
 
+class Trainable(Protocol):
+    """What the loop asks of a model: an `nn.Module` from batches to losses."""
+
+    def counts(self, batch: Any) -> Mapping[str, int]:  # noqa: ANN401 (what the data give)
+        """The terms of each loss in a batch, to be added up over everything that makes one step."""
+
+    def __call__(self, tensors: Any, counts: Mapping[str, int] | None = None) -> CriterionLoss:  # noqa: ANN401
+        """The loss of a batch as a part of a step with `counts` terms; alone, its own counts."""
+
+    def metrics(self, parts: Mapping[str, ObjectiveLoss]) -> dict[str, float]:
+        """`loss.mlm`, `accuracy.mlm`, … of losses that were added up."""
+
+
+@runtime_checkable
+class Carrier(Protocol):
+    """A model that hands tensors from one step to the next (a memory): they are part of every checkpoint."""
+
+    def carried_state(self) -> Mapping[str, Tensor]:
+        """The tensors of this process, by name."""
+
+    def load_carried_state(self, state: Mapping[str, Tensor]) -> None:
+        """Take up what `carried_state` gave; empty where this process had none."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Work(Generic[Batch]):
     """One run's work."""
 
     criterion: nn.Module
-    """A model with its losses, shaped as `objectives.Criterion`: counts(batch), forward(tensors, counts), metrics(parts)."""
+    """A model with its losses: a `Trainable`, and perhaps a `Carrier`."""
     data: StepData[Batch]
     export: Callable[[Path], None]
     """Writes the model as it is now into a folder, which is new; called on one process."""
@@ -57,5 +82,7 @@ class Work(Generic[Batch]):
     primary: str = "loss"
     """The score by which the best model is kept."""
     higher_is_better: bool = False
+    shard_layers: type[nn.Module] | None = None
+    """The modules that are sharded one by one when a model is spread over processes by shards."""
     flops_per_token: float | None = None
     """Multiplications and additions of a training step for one token, for the share of the machine's peak."""

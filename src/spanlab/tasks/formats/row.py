@@ -28,6 +28,8 @@ class FileShape:
 
     fields: Mapping[str, tuple[str, ...]]
     """The fields of a JSON line that a table can hold, each with other names a header may give it."""
+    required: tuple[str, ...]
+    """The fields an example has even without labels."""
     conll: bool = False
     """Whether columns of words and tags hold such examples."""
     squad: bool = False

@@ -1,0 +1,97 @@
+"""The batches of a pre-training run by step: phases of lengths, a batch that may grow, and shares for each process."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from spanlab.corpus import PreparedCorpus
+from spanlab.corruption import ExampleBatch
+from spanlab.errors import ConfigError
+from spanlab.objectives import TensorBatch
+from spanlab.pretraining.examples import Examples
+from spanlab.pretraining.recipe import Recipe
+from spanlab.pretraining.samples import Samples
+
+
+@dataclass(frozen=True)
+class Phase:
+    """The steps from `first` on are trained at one length."""
+
+    first: int
+    length: int
+    samples: Samples
+
+
+class PretrainingData:
+    """What the loop asks for the batches of each step."""
+
+    def __init__(self, corpora: Sequence[PreparedCorpus], weights: Sequence[float], recipe: Recipe) -> None:
+        training = recipe.training
+        self._accumulate, self._batch_size = training.accumulate, training.batch_size
+        lengths = recipe.data.length_phases
+        sampled = {
+            length: Samples(
+                [Examples(corpus, replace_length(recipe, length)) for corpus in corpora], weights, recipe.data.held_out
+            )
+            for _, length in lengths
+        }
+        self.steps_per_epoch = sampled[lengths[0][1]].epoch_samples / self._batch_size
+        self.steps = training.total_steps(self.steps_per_epoch)
+        firsts = np.floor(np.cumsum([0.0, *(share for share, _ in lengths[:-1])]) * self.steps).astype(int)
+        self.phases = [
+            Phase(int(first), length, sampled[length]) for first, (_, length) in zip(firsts, lengths, strict=True)
+        ]
+        self._warmup = round(training.batch_warmup * self.steps)
+
+    def batch_size(self, step: int) -> int:
+        """Samples of a step: all, or in the warm-up a share that grows from an eighth."""
+        if step >= self._warmup:
+            return self._batch_size
+        return max(1, round(self._batch_size * (1 + 7 * step / self._warmup) / 8))
+
+    def samples_before(self, step: int) -> int:
+        """Samples of all steps before this one, of the same phase."""
+        first = self._phase(step).first
+        growing = range(first, min(step, self._warmup))
+        return sum(map(self.batch_size, growing)) + self._batch_size * max(0, step - max(first, self._warmup))
+
+    def step(self, number: int, *, part: int, parts: int) -> list[ExampleBatch]:
+        """The micro-batches of a step for one process."""
+        first, size = self.samples_before(number), self.batch_size(number)
+        pieces = parts * self._accumulate
+        if size < pieces:
+            cause = (
+                f"a batch of {size} samples cannot be shared by {parts} processes with {self._accumulate} micro-batches"
+            )
+            raise ConfigError(cause, fix="raise training.batch_size or lower training.accumulate")
+        shares = np.array_split(np.arange(first, first + size), pieces)
+        samples = self._phase(number).samples
+        return [samples.batch(shares[micro * parts + part]) for micro in range(self._accumulate)]
+
+    def epoch(self, number: int) -> float:
+        """Passes over the samples of the phase at hand."""
+        return self.samples_before(number) / self._phase(number).samples.epoch_samples
+
+    def tokens(self, batch: ExampleBatch) -> int:
+        """Tokens, special ones included."""
+        return len(batch.input_ids)
+
+    def to_device(self, batch: ExampleBatch, device: torch.device) -> TensorBatch:
+        """The same batch as tensors."""
+        return TensorBatch.from_examples(batch, device)
+
+    def describe(self, batch: ExampleBatch) -> Mapping[str, Any]:
+        """All arrays of the batch."""
+        named = ((field.name, getattr(batch, field.name)) for field in fields(batch))
+        return {name: array for name, array in named if array is not None}
+
+    def _phase(self, step: int) -> Phase:
+        return [phase for phase in self.phases if phase.first <= max(0, min(step, self.steps - 1))][-1]
+
+
+def replace_length(recipe: Recipe, length: int) -> Recipe:
+    """The recipe at another length of samples."""
+    return replace(recipe, data=replace(recipe.data, length=length))

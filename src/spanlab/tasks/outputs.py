@@ -1,0 +1,54 @@
+"""Samples to outputs: the forward pass of prediction and of evaluation, in batches by tokens and in order of length."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, cast
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from spanlab.encoder import Encoder
+from spanlab.tasks.criterion import encode_samples
+from spanlab.tasks.head import Head
+from spanlab.tasks.sample import Sample, SampleBatch, pack_samples
+from spanlab.training.place import Place
+
+
+def compute_outputs(
+    encoder: Encoder, head: Head, samples: Sequence[Sample], *, task: str, batch_tokens: int, place: Place
+) -> list[Any]:
+    """The head's output for each sample, in order; several processes share the work and all get all of it."""
+    batches = list(batches_by_tokens(samples, batch_tokens))
+    computed: dict[int, Any] = {}
+    modes = {module: module.training for module in (encoder, cast(nn.Module, head))}
+    for module in modes:
+        module.eval()
+    # no_grad and not inference_mode: adapters' parametrisations keep a cache that training must not meet as such.
+    with torch.no_grad(), place.autocast():
+        for indices in batches[place.rank :: place.size]:
+            batch = pack_samples(SampleBatch(task=task, samples=tuple(samples[i] for i in indices)), place.device)
+            logits = head(encode_samples(encoder, batch, most_tokens=batch_tokens))
+            computed.update(zip(indices, head.split(logits, batch), strict=True))
+    for module, mode in modes.items():
+        module.train(mode)
+    if place.size > 1:
+        shares: list[dict[int, Any]] = [{}] * place.size
+        dist.all_gather_object(shares, computed)
+        computed = {index: output for share in shares for index, output in share.items()}
+    return [computed[index] for index in range(len(samples))]
+
+
+def batches_by_tokens(samples: Sequence[Sample], batch_tokens: int) -> Iterator[list[int]]:
+    """The samples' numbers in order of length, in batches of at most `batch_tokens` tokens or of one sample."""
+    batch: list[int] = []
+    held = 0
+    for index in np.argsort([sample.longest for sample in samples], kind="stable").tolist():
+        tokens = samples[index].tokens
+        if batch and held + tokens > batch_tokens:
+            yield batch
+            batch, held = [], 0
+        batch.append(index)
+        held += tokens
+    if batch:
+        yield batch

@@ -1,0 +1,92 @@
+"""Several processes on one model: copies that add their gradients (DDP), or shards of it (FSDP2).
+
+torchrun or Ray Train starts the processes; each runs the same loop on its own samples. Losses are divided by counts
+over all processes before the backward pass, so gradients must be added, and both kinds average: the loop multiplies
+by their number.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed.fsdp import FSDPModule, fully_shard
+from torch.distributed.tensor import DTensor, distribute_tensor
+from torch.nn.parallel import DistributedDataParallel
+
+from spanlab.training.place import Place
+
+
+@contextmanager
+def process_group() -> Iterator[None]:
+    """Join the processes that torchrun has started, if it has; leave them in order at the end."""
+    if "RANK" not in os.environ or dist.is_initialized():
+        yield
+        return
+    dist.init_process_group("cuda:nccl,cpu:gloo" if torch.cuda.is_available() else "gloo")
+    try:
+        yield
+        dist.barrier()  # gloo aborts when one process leaves while another still sends
+    finally:
+        dist.destroy_process_group()
+
+
+def spread(model: nn.Module, place: Place, kind: str, layers: type[nn.Module] | None) -> nn.Module:
+    """What the forward pass is called on; shards are made in place, layer by layer, copies are wrapped."""
+    if place.size == 1:
+        return model
+    if kind == "fsdp":
+        for module in model.modules():
+            if layers is not None and isinstance(module, layers):
+                fully_shard(module)
+        fully_shard(model)
+        return model
+    device_ids = [place.device.index] if place.device.type == "cuda" else None
+    return DistributedDataParallel(model, device_ids=device_ids, broadcast_buffers=False, gradient_as_bucket_view=True)
+
+
+def sending(model: nn.Module, *, last: bool) -> AbstractContextManager[object]:
+    """Gradients go to the other processes with the last micro-batch of a step only."""
+    if isinstance(model, DistributedDataParallel):
+        return nullcontext() if last else model.no_sync()
+    if isinstance(model, FSDPModule):
+        model.set_requires_gradient_sync(last)
+    return nullcontext()
+
+
+@contextmanager
+def gathered(model: nn.Module) -> Iterator[None]:
+    """Inside, sharded weights are whole on every process, as export needs them; others are as they always are."""
+    shards = [module for module in model.modules() if isinstance(module, FSDPModule)]
+    for module in shards:
+        module.unshard()
+    try:
+        yield
+    finally:
+        for module in shards:
+            module.reshard()
+
+
+def whole(tensor: Tensor) -> Tensor:
+    """A tensor on the host with all its shards, in memory of its own; all processes must ask for it together."""
+    full = tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+    return full.detach().to("cpu", copy=True)
+
+
+def like(tensor: Tensor, pattern: Tensor) -> Tensor:
+    """A whole tensor placed and sharded as `pattern` is."""
+    moved = tensor.to(pattern.device)
+    if isinstance(pattern, DTensor):
+        return distribute_tensor(moved, pattern.device_mesh, pattern.placements)
+    return moved
+
+
+def gather_objects(own: dict[str, Tensor], place: Place) -> list[dict[str, Tensor]]:
+    """What each process has, on all of them, by rank."""
+    if place.size == 1:
+        return [own]
+    everyone: list[dict[str, Tensor]] = [{} for _ in range(place.size)]
+    dist.all_gather_object(everyone, own)
+    return everyone
