@@ -1,0 +1,203 @@
+"""The coreference column of CoNLL-2012 files, read and written.
+
+What enters is a file of documents, one word a line, a blank line after each sentence, and in the last column brackets
+with the number of a chain: `(7` opens a mention of chain 7, `7)` closes it, `(7)` is a mention of one word. What
+leaves is documents with words and chains as spans of words. The other columns (syntax, names, predicates) are neither
+kept nor needed: the word is the fourth, the speaker the tenth of at least twelve. Files cut down to a name and the
+chains, as scorers take them, are read too, without words.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from spanlab.errors import InputError
+from spanlab.text.plain_files import open_plain_files
+
+WordSpan = tuple[int, int]
+"""First word and the one after the last, counted through the whole document."""
+
+NOTHING = "-"
+_WORD_COLUMN, _SPEAKER_COLUMN, _ALL_COLUMNS = 3, 9, 12
+_BEGIN = re.compile(r"#\s*begin document\s+(.*?)\s*")
+_NAME_AND_PART = re.compile(r"\((.*)\);?\s*(?:part\s+(\d+))?")
+_END = re.compile(r"#\s*end document.*")
+_BRACKET = re.compile(r"(\()?([^()|]+)(\))?\|?")
+
+Refusal = Callable[..., InputError]
+"""Makes the error for a flaw in the line at hand."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorefDocument:
+    """A document, or a part of one: its sentences, who speaks, and which mentions are of one chain."""
+
+    id: str
+    part: int | None = None
+    sentences: tuple[tuple[str, ...], ...]
+    """Words by sentence; empty strings in a file without words."""
+    speakers: tuple[str | None, ...] = ()
+    """Who says each word; empty where nobody is named."""
+    clusters: tuple[tuple[WordSpan, ...], ...]
+    """Chains in the order in which they open, mentions as they stand in the text; repeated mentions stay repeated."""
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """All words in order."""
+        return tuple(word for sentence in self.sentences for word in sentence)
+
+
+def read_conll_coref(path: str | Path) -> list[CorefDocument]:
+    """Every document of a file, in order."""
+    text = "".join(open_plain_files([path]))
+    documents: dict[tuple[str, int | None], CorefDocument] = {}
+    draft: _Draft | None = None
+    for number, line in enumerate(text.split("\n"), 1):
+        row = line.strip(" \t\r")
+        refuse = partial(InputError, path=path, line=number)
+        if begin := _BEGIN.fullmatch(row):
+            if draft is not None:
+                raise refuse(f"a document begins before '{draft.id}' ends", fix="add '#end document'")
+            draft = _Draft(begin[1])
+        elif draft is None:
+            if row and not row.startswith("#"):
+                raise refuse("a word outside any document", fix="begin with '#begin document (name); part 000'")
+        elif _END.fullmatch(row):
+            document = draft.finish(refuse)
+            if documents.setdefault((document.id, document.part), document) is not document:
+                raise refuse(f"the document '{document.id}' is there twice", fix="number its parts")
+            draft = None
+        else:
+            draft.add(row, refuse)
+    if draft is not None:
+        raise InputError(f"the document '{draft.id}' has no end", path=path, fix="add '#end document'")
+    if not documents:
+        raise InputError("no '#begin document' in it", path=path, fix="give a file in CoNLL-2012 columns")
+    return list(documents.values())
+
+
+class _Draft:
+    """A document while its lines are read."""
+
+    def __init__(self, header: str) -> None:
+        named = _NAME_AND_PART.fullmatch(header)
+        self.id = named[1] if named else header
+        self.part = int(named[2]) if named and named[2] else None
+        self.sentences: list[list[str]] = [[]]
+        self.speakers: list[str | None] = []
+        self.chains: dict[str, list[WordSpan]] = {}
+        self.opened: dict[str, list[int]] = {}
+
+    def add(self, row: str, refuse: Refusal) -> None:
+        """A word's row, or the blank line after a sentence."""
+        if not row:
+            self.sentences.append([])
+            return
+        cells = row.split("\t") if "\t" in row else re.split(" +", row)
+        if len(cells) < 2:
+            raise refuse(f"'{row}' is a single column", fix="the last column holds the chains, '-' for none")
+        self.sentences[-1].append(cells[_WORD_COLUMN] if len(cells) > _WORD_COLUMN + 1 else "")
+        speaker = cells[_SPEAKER_COLUMN] if len(cells) >= _ALL_COLUMNS else NOTHING
+        self.speakers.append(None if speaker in {NOTHING, "_"} else speaker)
+        if cells[-1] not in {NOTHING, "_"}:
+            self._brackets(cells[-1], refuse)
+
+    def _brackets(self, cell: str, refuse: Refusal) -> None:
+        word = len(self.speakers) - 1
+        position = 0
+        while position < len(cell):
+            bracket = _BRACKET.match(cell, position)
+            if bracket is None or not (bracket[1] or bracket[3]):
+                raise refuse(f"'{cell}' is no cell of chains", fix="write (7, 7) or (7), with | between them")
+            position = bracket.end()
+            starts, chain = self.opened.setdefault(bracket[2], []), self.chains.setdefault(bracket[2], [])
+            if bracket[1]:
+                starts.append(word)
+            if bracket[3]:
+                if not starts:
+                    raise refuse(f"'{bracket[2]})' closes a mention that nothing opened")
+                chain.append((starts.pop(), word + 1))
+
+    def finish(self, refuse: Refusal) -> CorefDocument:
+        """The document, once all its mentions are closed."""
+        for name, starts in self.opened.items():
+            if starts:
+                raise refuse(
+                    f"the mention of chain {name} that word {starts[-1] + 1} of '{self.id}' opens never closes"
+                )
+        return CorefDocument(
+            id=self.id,
+            part=self.part,
+            sentences=tuple(tuple(sentence) for sentence in self.sentences if sentence),
+            speakers=tuple(self.speakers) if any(self.speakers) else (),
+            clusters=tuple(tuple(sorted(chain)) for chain in self.chains.values()),
+        )
+
+
+def write_conll_coref(documents: Iterable[CorefDocument], path: str | Path) -> None:
+    """Write documents in twelve columns, the unknown ones filled with `-` and `*`."""
+    Path(path).write_text("".join(map(format_conll_coref, documents)), encoding="utf-8", newline="\n")
+
+
+def format_conll_coref(document: CorefDocument) -> str:
+    """A document as lines of columns; spaces in a speaker's name become `_`, as in OntoNotes."""
+    _check_writable(document)
+    mentions = [(start, end, number) for number, chain in enumerate(document.clusters) for start, end in chain]
+    chains = chain_cells(mentions, len(document.words))
+    part = "" if document.part is None else f" part {document.part:03d}"
+    lines = [f"#begin document ({document.id});{part}"]
+    word = 0
+    for sentence in document.sentences:
+        for number, text in enumerate(sentence):
+            speaker = document.speakers[word] if document.speakers else None
+            row = [document.id.replace(" ", "_"), str(document.part or 0), str(number), text, NOTHING, "*"]
+            row += [NOTHING] * 3 + [(speaker or NOTHING).replace(" ", "_"), "*", chains[word]]
+            lines.append("\t".join(row))
+            word += 1
+        lines.append("")
+    return "\n".join([*lines, "#end document", ""])
+
+
+def chain_cells(mentions: Iterable[tuple[int, int, int]], length: int) -> list[str]:
+    """The last column of `length` words with `mentions` (first word, one after the last, chain).
+
+    In a cell what opens stands before what closes, outer before inner. Mentions of one chain may nest but not cross:
+    brackets of one number could not be told apart.
+    """
+    opened: list[list[str]] = [[] for _ in range(length)]
+    closed: list[list[str]] = [[] for _ in range(length)]
+    ends: dict[int, list[int]] = {}
+    for start, end, chain in sorted(mentions, key=lambda mention: (mention[0], -mention[1])):
+        around = [last for last in ends.get(chain, []) if last > start]
+        if around and end > around[-1]:
+            raise InputError(f"two mentions of chain {chain} cross at word {start + 1}", fix="columns cannot hold them")
+        ends[chain] = [*around, end]
+        if end - start == 1:
+            opened[start].append(f"({chain})")
+        else:
+            opened[start].append(f"({chain}")
+            closed[end - 1].insert(0, f"{chain})")
+    return ["|".join([*opens, *closes]) or NOTHING for opens, closes in zip(opened, closed, strict=True)]
+
+
+def _check_writable(document: CorefDocument) -> None:
+    """Refuse what columns would garble."""
+    count = len(document.words)
+    if document.speakers and len(document.speakers) != count:
+        raise InputError(f"'{document.id}' has {count} words and {len(document.speakers)} speakers")
+    if re.search(r"[\t\r\n]", "".join([document.id, *_named(document.speakers)])):
+        raise InputError(f"a line break or tab in the name or a speaker of '{document.id}'")
+    for word in document.words:
+        if not word or re.search(r"[ \t\r\n]", word):
+            raise InputError(
+                f"the word '{word}' of '{document.id}' is empty or has a blank", fix="columns cannot hold it"
+            )
+    for start, end in (mention for chain in document.clusters for mention in chain):
+        if not 0 <= start < end <= count:
+            raise InputError(f"the mention {start} to {end} of '{document.id}' lies outside its {count} words")
+
+
+def _named(speakers: Sequence[str | None]) -> list[str]:
+    return [speaker for speaker in speakers if speaker]
