@@ -62,7 +62,7 @@ def test_the_best_of_each_window_are_enough(tokens: int, room: int, documents: i
     """Merging the `count` best of each window gives what all pairs of all windows would give."""
     random = np.random.default_rng(seed)
     best: dict[tuple[int, int, int], float] = {}
-    windows, places, shifts = [], [], []
+    windows, places = [], []
     for document in range(documents):
         for begin in range(0, tokens, max(1, room // 2)):
             width = min(room, tokens - begin)
@@ -72,11 +72,10 @@ def test_the_best_of_each_window_are_enough(tokens: int, room: int, documents: i
                 key = (document, begin + a, begin + b)
                 best[key] = max(best.get(key, score), score)
             order = np.argsort(-scores)[:count]
-            first, last = (np.array([pairs[i][side] for i in order], dtype=np.int64) + 3 for side in (0, 1))
+            first, last = (np.array([pairs[i][side] for i in order], dtype=np.int64) + begin for side in (0, 1))
             windows.append(WindowAnswers(scores=scores[order], first=first, last=last, null=float(random.normal())))
             places.append(document)
-            shifts.append(begin - 3)
-    ranked = merge_windows(windows, places, shifts, count)
+    ranked = merge_windows(windows, places, count)
     expected = sorted(((score, key) for key, score in best.items()), reverse=True)[:count]
     assert ranked.scores.tolist() == [score for score, _ in expected]
     found = zip(ranked.documents.tolist(), ranked.first.tolist(), ranked.last.tolist(), strict=True)

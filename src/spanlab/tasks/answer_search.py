@@ -28,9 +28,9 @@ class WindowAnswers:
     scores: NDArray[np.float32]
     """(K,)"""
     first: Integers
-    """(K,) the first token, counted in the window's sequence."""
+    """(K,) where each begins: a token of the window's sequence, later a character of its document."""
     last: Integers
-    """(K,) the last token."""
+    """(K,) where each ends, inclusive."""
     null: float
     """The score of no answer."""
 
@@ -43,8 +43,9 @@ class RankedAnswers:
     documents: Integers
     """Which of the question's documents each is in."""
     first: Integers
-    """The first token, counted in the document."""
+    """Where each begins in its document."""
     last: Integers
+    """Where each ends, inclusive."""
     null: float
     """The lowest score of no answer of all windows: one window that surely holds an answer is enough."""
 
@@ -86,23 +87,19 @@ def pad_rows(values: Tensor, lengths_B: Tensor, fill: float) -> Tensor:
     return torch.nn.utils.rnn.pad_sequence(list(torch.split(values, counts)), batch_first=True, padding_value=fill)
 
 
-def merge_windows(
-    windows: Sequence[WindowAnswers], documents: Sequence[int], shifts: Sequence[int], count: int
-) -> RankedAnswers:
+def merge_windows(windows: Sequence[WindowAnswers], documents: Sequence[int], count: int) -> RankedAnswers:
     """The `count` best spans of all windows of a question, each span once.
 
     Args:
-        windows: The best of each window.
+        windows: The best of each window, with places of its document.
         documents: The document each window is of.
-        shifts: What turns a place in a window's sequence into one in its document.
         count: How many are kept.
     """
     sizes = [len(window.scores) for window in windows]
-    moved = np.repeat(np.array(shifts, dtype=np.int64), sizes)
     document = np.repeat(np.array(documents, dtype=np.int64), sizes)
     scores = np.concatenate([window.scores for window in windows])
-    first = np.concatenate([window.first for window in windows]) + moved
-    last = np.concatenate([window.last for window in windows]) + moved
+    first = np.concatenate([window.first for window in windows])
+    last = np.concatenate([window.last for window in windows])
     order = np.lexsort((last, first, document, -scores))
     keys = np.stack([document, first, last], axis=1)[order]
     _, earliest = np.unique(keys, axis=0, return_index=True)  # of each span, its place of the best score

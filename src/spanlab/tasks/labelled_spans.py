@@ -1,8 +1,8 @@
 """Labelled spans of a text as users write them: what can be wrong with them, and what can be mended.
 
-What enters is a row with a `text` and a list of `{"start", "end", "label"}`; what leaves are problems, or spans. Offsets
-count characters of the text, the end is exclusive. Space at the edges of a span and an edge that misses a word's own by
-one letter are mended without guessing; everything else is for the user to decide.
+What enters is a row with a `text` and a list of `{"start", "end", "label"}`; what leaves are problems, or spans.
+Offsets count characters of the text, the end is exclusive. Space at the edges of a span and an edge that misses a
+word's own by one letter are mended without guessing; everything else is for the user to decide.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
+from spanlab.tasks.fields import shown
 from spanlab.tasks.formats.row import Row
 from spanlab.tasks.problem import Problem
 
@@ -35,22 +36,11 @@ def read_spans(values: Sequence[Mapping[str, Any]]) -> tuple[TextSpan, ...]:
     return tuple(sorted({TextSpan(start=v["start"], end=v["end"], label=v["label"]) for v in values}))
 
 
-def text_problems(row: Row, field: str = "text") -> Iterator[Problem]:
-    """What is wrong with a field that must hold text."""
-    text = row.values.get(field)
-    if text is None:
-        yield Problem(kind=f"no {field}", cause=f"there is no '{field}'", fix=f'give it as "{field}": "…"')
-    elif not isinstance(text, str):
-        yield Problem(kind=f"{field} is no text", cause=f"'{field}' is {text!r}, not a string")
-    elif not text.strip():
-        yield Problem(kind=f"empty {field}", cause=f"'{field}' is empty")
-
-
 def span_problems(row: Row, field: str = "spans") -> Iterator[Problem]:
     """What is wrong with the spans of a row whose text is right; `repaired` mends all that can be mended at once."""
-    text, values = row.values["text"], row.values.get(field)
+    text, values = str(row.values["text"]), row.values.get(field)
     if not isinstance(values, list):
-        cause = f"there is no '{field}'" if values is None else f"'{field}' is {values!r}, not a list"
+        cause = f"there is no '{field}'" if values is None else f"'{field}' is {shown(values)}; it must be a list"
         yield Problem(kind=f"no {field}", cause=cause, fix=f'a text without any has "{field}": []')
         return
     shapeless = [problem for number, value in enumerate(values) for problem in _shape_problems(number, value)]
@@ -68,13 +58,13 @@ def span_problems(row: Row, field: str = "spans") -> Iterator[Problem]:
 
 def _shape_problems(number: int, value: Any) -> Iterator[Problem]:  # noqa: ANN401 (anything JSON holds)
     if not isinstance(value, Mapping) or not {"start", "end", "label"} <= value.keys():
-        yield Problem(kind="incomplete span", cause=f"span {number} is {value!r}", fix="give start, end and label")
+        yield Problem(kind="incomplete span", cause=f"span {number} is {shown(value)}", fix="give start, end and label")
         return
     for name in ("start", "end"):
         if type(value[name]) is not int:
-            yield Problem(kind="offset is no number", cause=f"'{name}' of span {number} is {value[name]!r}")
+            yield Problem(kind="offset is no number", cause=f"'{name}' of span {number} is {shown(value[name])}; it must be a whole number")
     if not isinstance(value["label"], str) or not value["label"].strip():
-        yield Problem(kind="empty label", cause=f"'label' of span {number} is {value['label']!r}")
+        yield Problem(kind="empty label", cause=f"'label' of span {number} is {shown(value['label'])}; it must be text")
 
 
 def _place_problems(text: str, span: TextSpan, mended: TextSpan, repaired: Mapping[str, Any]) -> Iterator[Problem]:

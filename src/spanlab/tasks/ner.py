@@ -8,24 +8,25 @@ context, in training as in prediction; what decoding puts together is thus what 
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spanlab.encoder import EncoderConfig
-from spanlab.errors import ConfigError, InputError, did_you_mean
+from spanlab.encoder import Encoder
+from spanlab.errors import ConfigError, InputError
 from spanlab.metrics.entities import entity_table, score_entities
 from spanlab.tasks.entities import Entity, NerResult
+from spanlab.tasks.fields import read_id, read_text, text_problems
 from spanlab.tasks.formats.row import FileShape, Row
 from spanlab.tasks.framing import FramedWindow, Framing
-from spanlab.tasks.label_units import LabelUnits, UnitKind, choose_units, encode_units
-from spanlab.tasks.labelled_spans import TextSpan, are_nested, read_spans, span_problems, text_problems
+from spanlab.tasks.label_units import LabelUnits, choose_units, encode_units
+from spanlab.tasks.labelled_spans import TextSpan, are_nested, read_spans, span_problems
 from spanlab.tasks.ner_heads import EntitySpanHead, SpanLabels, TagHead
 from spanlab.tasks.problem import Problem
-from spanlab.tasks.pruning import without_conflicts
+from spanlab.tasks.pruning import Conflict, without_conflicts
 from spanlab.tasks.result import Scores
 from spanlab.tasks.sample import Arrays, Sample
 from spanlab.tasks.settings import TaskConfig
@@ -48,6 +49,8 @@ class NerConfig(TaskConfig):
     """A tag for every unit, or a label for every candidate span, which lets entities nest."""
     units: Literal["auto", "word", "piece", "character"] = "auto"
     """What carries labels; auto: words if the training data's entities begin and end at words, else characters."""
+    nested: bool | None = None
+    """Whether entities of `head=span` may lie inside each other; None: told from the training data."""
     span: SpanConfig = field(default_factory=lambda: SpanConfig(max_width=12))
     """Candidate spans: how wide, in units, and what their vectors are made of."""
     inner_width: int = 150
@@ -82,7 +85,7 @@ class NamedEntities:
     name: ClassVar[str] = "ner"
     Config: ClassVar[type[NerConfig]] = NerConfig
     shape: ClassVar[FileShape] = FileShape(fields={"text": ("sentence",)}, required=("text",), conll=True)
-    primary: ClassVar[str] = "f1"
+    primary = "f1"
 
     def __init__(self, config: NerConfig, learnt: Learnt) -> None:
         self.config, self.learnt = config, learnt
@@ -90,51 +93,48 @@ class NamedEntities:
     @classmethod
     def problems(cls, row: Row) -> Iterator[Problem]:
         """Everything that is wrong with a labelled row."""
-        wrong_text = list(text_problems(row))
-        yield from wrong_text or span_problems(row)
+        told = list(text_problems(row, "text"))
+        yield from told
+        if not any(problem.serious for problem in told):
+            yield from span_problems(row)
 
     @classmethod
     def read(cls, row: Row, *, labelled: bool) -> NerExample:
         """A row as an example."""
-        for problem in cls.problems(row) if labelled else text_problems(row):
-            raise problem.error(row)
+        for problem in cls.problems(row) if labelled else ():
+            if problem.serious:
+                raise problem.error(row)
         spans = read_spans(row.values["spans"]) if labelled else ()
-        number = row.values.get("id")
-        return NerExample(id=None if number is None else str(number), text=row.values["text"], spans=spans, row=row)
+        return NerExample(id=read_id(row), text=read_text(row, "text"), spans=spans, row=row)
 
     @classmethod
-    def learn(cls, config: NerConfig, examples: Sequence[NerExample]) -> Learnt:
+    def learn(cls, config: NerConfig, examples: Sequence[NerExample]) -> Self:
         """The labels in alphabetical order, what carries them, and whether they nest."""
         counts = Counter(span.label for example in examples for span in example.spans)
         if not counts:
             raise InputError("the training data has no entity", fix="give texts with 'spans'")
-        nested = next((example for example in examples if are_nested(example.spans)), None)
-        if nested is not None and config.head == "tag":
-            raise nested.row.error("entities overlap, which tags cannot say", "take head=span")
-        units = config.units
-        if units == "auto":
+        overlapping = next((example for example in examples if are_nested(example.spans)), None)
+        if overlapping is not None and config.head == "tag":
+            raise overlapping.row.error("entities overlap, which tags cannot say", "take head=span")
+        if config.units == "auto":
             spans = [[(span.start, span.end) for span in example.spans] for example in examples]
-            units = choose_units([example.text for example in examples], spans)
+            config = replace(config, units=choose_units([example.text for example in examples], spans))
+        if config.nested is None:
+            config = replace(config, nested=overlapping is not None)
         entities = tuple(sorted(counts))
         labels = tag_names(entities) if config.head == "tag" else ("O", *entities)
-        choices = {"units": units, "nested": "no" if nested is None else "yes"}
-        return Learnt(labels=labels, entity_labels=entities, choices=choices)
+        return cls(config, Learnt(labels=labels, entity_labels=entities))
 
-    def check_labels(self, examples: Sequence[NerExample], rows: Sequence[Row]) -> None:
-        """Refuse a label that training has not seen."""
-        known = set(self.learnt.entity_labels)
-        for example, row in zip(examples, rows, strict=True):
-            for span in example.spans:
-                if span.label not in known:
-                    hint = did_you_mean(span.label, known)
-                    raise row.error(f"the label '{span.label}' is not in the training data{hint}", "correct the label")
+    def labels_of(self, example: NerExample) -> Iterable[str]:
+        """The labels of its entities."""
+        return (span.label for span in example.spans)
 
     # ---- encode
 
     def encode(self, examples: Sequence[NerExample], framing: Framing, *, labelled: bool) -> list[Sample]:
         """A sample a window; each has the units, or candidate spans, that no other window sees better."""
-        kind: UnitKind = self.learnt.choices["units"]  # type: ignore[assignment]
-        all_units = encode_units(framing.tokenizer, [example.text for example in examples], kind)
+        assert self.config.units != "auto", "training decides what carries labels"
+        all_units = encode_units(framing.tokenizer, [example.text for example in examples], self.config.units)
         return [
             sample
             for number, (example, units) in enumerate(zip(examples, all_units, strict=True))
@@ -182,13 +182,13 @@ class NamedEntities:
 
     # ---- Head
 
-    def head(self, encoder: EncoderConfig) -> TagHead | EntitySpanHead:
+    def head(self, encoder: Encoder) -> TagHead | EntitySpanHead:
         """New layers."""
         config, labels = self.config, len(self.learnt.labels)
         if config.head == "tag":
-            return TagHead(encoder, labels, smoothing=config.label_smoothing)
+            return TagHead(encoder.config, labels, smoothing=config.label_smoothing)
         return EntitySpanHead(
-            encoder, labels, config.span, inner_width=config.inner_width, smoothing=config.label_smoothing
+            encoder.config, labels, config.span, inner_width=config.inner_width, smoothing=config.label_smoothing
         )
 
     # ---- decode
@@ -221,18 +221,16 @@ class NamedEntities:
         chosen = np.flatnonzero(labels > 0)
         scores = np.concatenate([output.scores for output in outputs])[chosen]
         starts, ends = (np.concatenate([sample.features[name] for sample in samples]) for name in ("starts", "ends"))
-        nested = self.learnt.choices["nested"] == "yes"
-        kept = without_conflicts(
-            starts[chosen], ends[chosen] - 1, scores, conflict="crossing" if nested else "overlapping"
-        )
+        conflict: Conflict = "crossing" if self.config.nested else "overlapping"
+        kept = without_conflicts(starts[chosen], ends[chosen] - 1, scores, conflict=conflict)
         for place, score in zip(chosen[kept].tolist(), scores[kept].tolist(), strict=True):
             yield place, place, int(labels[place]) - 1, score
 
     def tune(
         self, examples: Sequence[NerExample], samples: Sequence[Sequence[Sample]], outputs: Sequence[Sequence[Any]]
-    ) -> Learnt:
+    ) -> Self:
         """Nothing is tuned."""
-        return self.learnt
+        return self
 
     # ---- score
 
@@ -259,12 +257,8 @@ class NamedEntities:
         """Exact spans and labels."""
         gold = [[(span.start, span.end, span.label) for span in example.spans] for example in examples]
         predicted = [[(span.start, span.end, span.label) for span in result.spans] for result in results]
-        per_label = {
-            label: {"precision": row.precision, "recall": row.recall, "f1": row.f1, "count": float(row.support)}
-            for label, row in entity_table(gold, predicted).items()
-        }
-        metrics = score_entities(gold, predicted)
-        return Scores(task=self.name, count=len(examples), metrics=metrics, per_label=per_label)
+        metrics, table = score_entities(gold, predicted), entity_table(gold, predicted)
+        return Scores(task=self.name, count=len(examples), metrics=metrics, per_label=table)
 
 
 Found = tuple[int, int, int, float]

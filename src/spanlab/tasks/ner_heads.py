@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
@@ -18,8 +17,9 @@ from spanlab.encoder.activation import ACTIVATIONS
 from spanlab.encoder.dropout import Dropout
 from spanlab.encoder.model import init_weights
 from spanlab.encoder.task_heads import TokenHead
-from spanlab.objectives.objective import ObjectiveLoss, in_full_precision, loss_and_accuracy
+from spanlab.objectives.objective import ObjectiveLoss, loss_and_accuracy
 from spanlab.tasks.head import Encoded
+from spanlab.tasks.losses import one_label_loss
 from spanlab.tasks.sample import SampleBatch, TensorBatch
 from spanlab.tasks.spans import SpanConfig, SpanRepresentation, Spans
 
@@ -35,14 +35,6 @@ def in_the_row(batch: TensorBatch, name: str) -> Tensor:
     return batch.features[name] + torch.repeat_interleave(batch.starts, counts)
 
 
-def classification_loss(logits: Tensor, targets: Tensor, smoothing: float) -> ObjectiveLoss:
-    """The cross-entropy summed over all rows."""
-    logits = in_full_precision(logits)
-    total = F.cross_entropy(logits, targets, reduction="sum", label_smoothing=smoothing)
-    correct = (logits.argmax(dim=-1) == targets).sum()
-    return ObjectiveLoss(total=total, count=len(targets), tallies={"correct": correct})
-
-
 class TagHead(nn.Module):
     """A tag for every unit, from its first token."""
 
@@ -53,7 +45,7 @@ class TagHead(nn.Module):
 
     @property
     def standard(self) -> tuple[str, nn.Module]:
-        """transformers' token classification."""
+        """What transformers classifies tokens with."""
         return "token", self.tokens
 
     def count(self, batch: SampleBatch) -> int:
@@ -67,7 +59,7 @@ class TagHead(nn.Module):
 
     def loss(self, logits: Tensor, batch: TensorBatch) -> ObjectiveLoss:
         """The cross-entropy summed over the units."""
-        return classification_loss(logits, batch.targets["tags"], self.smoothing)
+        return one_label_loss(logits, batch.targets["tags"], smoothing=self.smoothing)
 
     def metrics(self, loss: ObjectiveLoss) -> dict[str, float]:
         """Mean loss and the share of right tags."""
@@ -121,7 +113,7 @@ class EntitySpanHead(nn.Module):
 
     def loss(self, logits: Tensor, batch: TensorBatch) -> ObjectiveLoss:
         """The cross-entropy summed over the candidates."""
-        return classification_loss(logits, batch.targets["labels"], self.smoothing)
+        return one_label_loss(logits, batch.targets["labels"], smoothing=self.smoothing)
 
     def metrics(self, loss: ObjectiveLoss) -> dict[str, float]:
         """Mean loss and the share of right labels."""

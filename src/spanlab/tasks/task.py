@@ -38,8 +38,6 @@ class Learnt:
     """How often each label stands in the training data; for class weights and the model card."""
     thresholds: Mapping[str, float] = field(default_factory=dict)
     """Tuned on dev, and used in evaluation, prediction and serving alike."""
-    choices: Mapping[str, str] = field(default_factory=dict)
-    """What the training data decided where the config left it open, by the name of the key."""
 
 
 class Task(Protocol[Example, Outcome]):
