@@ -62,7 +62,10 @@ def _shape_problems(number: int, value: Any) -> Iterator[Problem]:  # noqa: ANN4
         return
     for name in ("start", "end"):
         if type(value[name]) is not int:
-            yield Problem(kind="offset is no number", cause=f"'{name}' of span {number} is {shown(value[name])}; it must be a whole number")
+            yield Problem(
+                kind="offset is no number",
+                cause=f"'{name}' of span {number} is {shown(value[name])}; it must be a whole number",
+            )
     if not isinstance(value["label"], str) or not value["label"].strip():
         yield Problem(kind="empty label", cause=f"'label' of span {number} is {shown(value['label'])}; it must be text")
 
