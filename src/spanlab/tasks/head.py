@@ -3,9 +3,8 @@
 Shapes: N tokens, B sequences, S samples, D width.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from torch import Tensor, nn
 
@@ -24,6 +23,16 @@ class Encoded:
     batch: TensorBatch
 
 
+@dataclass(frozen=True, kw_only=True)
+class StandardHead:
+    """A layer of `encoder.task_heads`: a model of one task with it is saved under transformers' names."""
+
+    kind: Literal["sequence", "token", "answer"]
+    layer: nn.Module
+    labels: tuple[str, ...] = ()
+    """What its outputs are called in transformers' config; empty for a score or an answer."""
+
+
 class Head(Protocol):
     """The layers of one task, an `nn.Module`; `forward` is shared by training and prediction.
 
@@ -32,11 +41,8 @@ class Head(Protocol):
     """
 
     @property
-    def standard(self) -> tuple[str, nn.Module] | None:
-        """The layer that transformers has a class for, if it is all there is here: `sequence`, `token` or `answer`.
-
-        A model of this one task is then saved under transformers' names (see `encoder.task_heads`).
-        """
+    def standard(self) -> "StandardHead | None":
+        """The layer that transformers has a class for, if it is all there is here."""
 
     def count(self, batch: SampleBatch) -> int:
         """How many terms the loss of this batch has."""
@@ -53,5 +59,3 @@ class Head(Protocol):
     def split(self, logits: Any, batch: TensorBatch) -> list[Any]:  # noqa: ANN401
         """The output of each sample, in order, as numpy arrays on the host: what the task decodes."""
 
-
-Parts = Mapping[str, ObjectiveLoss]

@@ -17,8 +17,10 @@ class Problem:
     cause: str
     """The fault itself, with the offending value."""
     fix: str | None = None
+    serious: bool = True
+    """Whether training must not take the row; a problem that is not is only told."""
     repaired: Mapping[str, Any] | None = None
-    """The row's values with this fault mended, where that takes no guessing."""
+    """The row's values with all that can be mended without guessing mended; None: the row must be dropped."""
 
     def error(self, row: Row) -> InputError:
         """The problem as the error that stops a run."""

@@ -1,8 +1,11 @@
 """What a task says about one input, and what an evaluation says about many: frozen, typed, and JSON at any time."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Any
+from typing import Any, TypedDict
+
+from spanlab.metrics.precision_recall import LabelScores
+from spanlab.tasks.sample import Sample
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +30,20 @@ class Result:
         raise NotImplementedError
 
 
+class About(TypedDict):
+    """The fields that all results have."""
+
+    id: str
+    windows: int
+    truncated: bool
+
+
+def about(number: int, name: str | None, samples: Sequence[Sample]) -> About:
+    """Which input a result belongs to, and how it was computed."""
+    truncated = any(sample.truncated for sample in samples)
+    return About(id=str(number) if name is None else name, windows=len(samples), truncated=truncated)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Scores:
     """An evaluation: percentages 0 to 100, correlations -1 to 1."""
@@ -35,8 +52,8 @@ class Scores:
     count: int
     """Examples that were scored."""
     metrics: Mapping[str, float]
-    per_label: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """By label: precision, recall, f1, count."""
+    per_label: Mapping[str, LabelScores] = field(default_factory=dict)
+    """By label, for the model card and the report."""
 
     def to_dict(self) -> dict[str, Any]:
         """As `evaluate --json` prints it."""

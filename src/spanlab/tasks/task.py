@@ -3,17 +3,17 @@
 A task file reads top to bottom: Config, read, encode, Head, decode, score. The frame does the rest the same way for
 all of them:
 
-    rows of a file ──problems, read──▶ examples ──learn──▶ labels
+    rows of a file ──problems, read──▶ examples ──learn──▶ the task with its labels
     examples ──encode──▶ samples ──(encoder, Head)──▶ outputs ──decode──▶ results ──score──▶ scores
 
 Training draws samples, prediction goes through the same encode, Head and decode; evaluation on dev is prediction.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, Self, TypeVar
 
-from spanlab.encoder import EncoderConfig
+from spanlab.encoder import Encoder
 from spanlab.tasks.formats.row import FileShape, Row
 from spanlab.tasks.framing import Framing
 from spanlab.tasks.head import Head
@@ -47,38 +47,40 @@ class Task(Protocol[Example, Outcome]):
     Config: ClassVar[type[TaskConfig]]
     shape: ClassVar[FileShape]
     """Which files hold its examples, and under which names."""
-    primary: ClassVar[str]
-    """The metric by which the best model is kept; more is better."""
 
     config: Any
     learnt: Learnt
 
     def __init__(self, config: Any, learnt: Learnt) -> None:  # noqa: ANN401 (an instance of Config)
-        """`learnt` is what `learn` returned, or what a model folder kept."""
+        """`config` and `learnt` as `learn` made them, or as a model folder kept them."""
+
+    @property
+    def primary(self) -> str:
+        """The metric by which the best model is kept; more is better."""
 
     # ---- read
     @classmethod
     def problems(cls, row: Row) -> Iterator[Problem]:
-        """Everything that is wrong with a labelled row; none, and `read` takes it."""
+        """Everything that is wrong with a labelled row; none that is serious, and `read` takes it."""
 
     @classmethod
     def read(cls, row: Row, *, labelled: bool) -> Example:
         """A row as an example; without `labelled` its labels may be missing and are not looked at."""
 
     @classmethod
-    def learn(cls, config: Any, examples: Sequence[Example]) -> Learnt:  # noqa: ANN401
-        """The labels of the training examples; refuses examples that cannot be trained on together."""
+    def learn(cls, config: Any, examples: Sequence[Example]) -> Self:  # noqa: ANN401
+        """The task with the labels of the training examples, and with the settings that those decide."""
 
-    def check_labels(self, examples: Sequence[Example], rows: Sequence[Row]) -> None:
-        """Refuse labelled examples whose labels training has not seen, naming the nearest known one."""
+    def labels_of(self, example: Example) -> Iterable[str]:
+        """The labels of a labelled example: those a model must know to learn from it or to be scored on it."""
 
     # ---- encode
     def encode(self, examples: Sequence[Example], framing: Framing, *, labelled: bool) -> list[Sample]:
         """The samples of the examples, in order; those of one example are neighbours. With targets if `labelled`."""
 
     # ---- Head
-    def head(self, encoder: EncoderConfig) -> Head:
-        """New layers for this task."""
+    def head(self, encoder: Encoder) -> Head:
+        """New layers for this task on this encoder."""
 
     # ---- decode
     def decode(self, number: int, example: Example, samples: Sequence[Sample], outputs: Sequence[Any]) -> Outcome:
@@ -86,8 +88,8 @@ class Task(Protocol[Example, Outcome]):
 
     def tune(
         self, examples: Sequence[Example], samples: Sequence[Sequence[Sample]], outputs: Sequence[Sequence[Any]]
-    ) -> Learnt:
-        """`learnt` with thresholds tuned on dev; as it is, for tasks without."""
+    ) -> Self:
+        """The task with thresholds tuned on dev; itself, for tasks without."""
 
     # ---- score
     def read_result(self, row: Row, number: int, example: Example) -> Outcome:
