@@ -129,7 +129,8 @@ def _problems_of_one(
         yield Problem(kind="misaligned answer", cause=cause, fix=fix, repaired=repaired)
     elif text != text.strip():
         cause = f"answer {number} begins or ends with space: {shown(text)}"
-        yield Problem(kind="space at an answer's edge", cause=cause, fix="mend it with --fix", repaired=repaired)
+        fix = "mend it with --fix"
+        yield Problem(kind="space at an answer's edge", cause=cause, fix=fix, serious=False, repaired=repaired)
 
 
 def _is_complete(answer: Any) -> bool:  # noqa: ANN401

@@ -58,4 +58,3 @@ class Head(Protocol):
 
     def split(self, logits: Any, batch: TensorBatch) -> list[Any]:  # noqa: ANN401
         """The output of each sample, in order, as numpy arrays on the host: what the task decodes."""
-

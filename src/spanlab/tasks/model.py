@@ -151,4 +151,3 @@ def _head(model: Model, name: str, task: AnyTask, folder: Path) -> Head:
         raise WeightsError(f"the head of '{name}' does not fit its weights ({wrong[0]})", path=folder)
     module.load_state_dict({key: weights[key] for key in wanted})
     return head
-

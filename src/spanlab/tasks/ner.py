@@ -27,7 +27,7 @@ from spanlab.tasks.labelled_spans import TextSpan, are_nested, read_spans, span_
 from spanlab.tasks.ner_heads import EntitySpanHead, SpanLabels, TagHead
 from spanlab.tasks.problem import Problem
 from spanlab.tasks.pruning import Conflict, without_conflicts
-from spanlab.tasks.result import Scores
+from spanlab.tasks.result import Scores, about
 from spanlab.tasks.sample import Arrays, Sample
 from spanlab.tasks.settings import TaskConfig
 from spanlab.tasks.spans import SpanConfig, enumerate_spans
@@ -83,7 +83,7 @@ class NamedEntities:
     """The task `ner`."""
 
     name: ClassVar[str] = "ner"
-    Config: ClassVar[type[NerConfig]] = NerConfig
+    Config: ClassVar[type[TaskConfig]] = NerConfig
     shape: ClassVar[FileShape] = FileShape(fields={"text": ("sentence",)}, required=("text",), conll=True)
     primary = "f1"
 
@@ -184,11 +184,15 @@ class NamedEntities:
 
     def head(self, encoder: Encoder) -> TagHead | EntitySpanHead:
         """New layers."""
-        config, labels = self.config, len(self.learnt.labels)
+        config, labels = self.config, self.learnt.labels
         if config.head == "tag":
             return TagHead(encoder.config, labels, smoothing=config.label_smoothing)
         return EntitySpanHead(
-            encoder.config, labels, config.span, inner_width=config.inner_width, smoothing=config.label_smoothing
+            encoder.config,
+            len(labels),
+            config.span,
+            inner_width=config.inner_width,
+            smoothing=config.label_smoothing,
         )
 
     # ---- decode
@@ -207,13 +211,8 @@ class NamedEntities:
             )
             for first, last, label, score in found
         ]
-        return NerResult(
-            id=str(number) if example.id is None else example.id,
-            windows=len(samples),
-            truncated=any(sample.truncated for sample in samples),
-            spans=tuple(sorted(entities, key=lambda one: (one.start, one.end))),
-            source=example.text,
-        )
+        ordered = tuple(sorted(entities, key=lambda one: (one.start, one.end)))
+        return NerResult(**about(number, example.id, samples), spans=ordered, source=example.text)
 
     def _entities_of_spans(self, samples: Sequence[Sample], outputs: Sequence[SpanLabels]) -> Iterator["Found"]:
         """Candidates with a label, from the surest on; none in conflict with a surer one."""
@@ -250,8 +249,8 @@ class NamedEntities:
             )
             for span in row.values["spans"]
         )
-        identity = str(number) if example.id is None else example.id
-        return NerResult(id=identity, spans=tuple(entities), source=example.text)
+        name = str(number) if example.id is None else example.id
+        return NerResult(id=name, spans=tuple(entities), source=example.text)
 
     def score(self, examples: Sequence[NerExample], results: Sequence[NerResult]) -> Scores:
         """Exact spans and labels."""

@@ -18,7 +18,7 @@ from spanlab.encoder.dropout import Dropout
 from spanlab.encoder.model import init_weights
 from spanlab.encoder.task_heads import TokenHead
 from spanlab.objectives.objective import ObjectiveLoss, loss_and_accuracy
-from spanlab.tasks.head import Encoded
+from spanlab.tasks.head import Encoded, StandardHead
 from spanlab.tasks.losses import one_label_loss
 from spanlab.tasks.sample import SampleBatch, TensorBatch
 from spanlab.tasks.spans import SpanConfig, SpanRepresentation, Spans
@@ -38,15 +38,15 @@ def in_the_row(batch: TensorBatch, name: str) -> Tensor:
 class TagHead(nn.Module):
     """A tag for every unit, from its first token."""
 
-    def __init__(self, encoder: EncoderConfig, tags: int, *, smoothing: float = 0.0) -> None:
+    def __init__(self, encoder: EncoderConfig, tags: tuple[str, ...], *, smoothing: float = 0.0) -> None:
         super().__init__()
-        self.tokens = TokenHead(encoder, tags)
-        self.smoothing = smoothing
+        self.tokens = TokenHead(encoder, len(tags))
+        self.tags, self.smoothing = tags, smoothing
 
     @property
-    def standard(self) -> tuple[str, nn.Module]:
+    def standard(self) -> StandardHead:
         """What transformers classifies tokens with."""
-        return "token", self.tokens
+        return StandardHead(kind="token", layer=self.tokens, labels=self.tags)
 
     def count(self, batch: SampleBatch) -> int:
         """The units that have a tag."""

@@ -24,7 +24,7 @@ from spanlab.tasks.formats.row import FileShape, Row
 from spanlab.tasks.framing import FramedWindow, Framing
 from spanlab.tasks.problem import Problem
 from spanlab.tasks.qa_heads import CandidateHead, PointerHead
-from spanlab.tasks.result import Scores
+from spanlab.tasks.result import Scores, about
 from spanlab.tasks.sample import Arrays, Sample
 from spanlab.tasks.settings import TaskConfig, TaskDataConfig
 from spanlab.tasks.spans import SpanConfig
@@ -72,7 +72,7 @@ class QuestionAnswering:
     """The task `qa`."""
 
     name: ClassVar[str] = "qa"
-    Config: ClassVar[type[QaConfig]] = QaConfig
+    Config: ClassVar[type[TaskConfig]] = QaConfig
     shape: ClassVar[FileShape] = FileShape(
         fields={"question": (), "context": ("passage",)}, required=("question", "context"), squad=True
     )
@@ -170,9 +170,7 @@ class QuestionAnswering:
         chosen = nothing if silent else nbest[0]
         listed = sorted([*nbest, nothing] if threshold is not None else nbest, key=lambda one: -one.score)
         return QaResult(
-            id=str(number) if example.id is None else example.id,
-            windows=len(samples),
-            truncated=any(sample.truncated for sample in samples),
+            **about(number, example.id, samples),
             answer=chosen.answer,
             start=chosen.start,
             end=chosen.end,

@@ -20,7 +20,7 @@ from spanlab.encoder.model import init_weights
 from spanlab.encoder.task_heads import AnswerHead
 from spanlab.objectives.objective import ObjectiveLoss, in_full_precision, loss_and_accuracy
 from spanlab.tasks.answer_search import WindowAnswers, band, best_of_windows, pad_rows
-from spanlab.tasks.head import Encoded
+from spanlab.tasks.head import Encoded, StandardHead
 from spanlab.tasks.sample import SampleBatch, TensorBatch
 from spanlab.tasks.spans import SpanConfig, SpanRepresentation, Spans, enumerate_spans
 
@@ -43,9 +43,9 @@ class PointerHead(nn.Module):
         self.max_answer, self.n_best = max_answer, n_best
 
     @property
-    def standard(self) -> tuple[str, nn.Module]:
+    def standard(self) -> StandardHead:
         """What transformers answers questions with."""
-        return "answer", self.ends
+        return StandardHead(kind="answer", layer=self.ends)
 
     def count(self, batch: SampleBatch) -> int:
         """The windows."""

@@ -12,7 +12,6 @@ Shapes: N tokens, B sequences, S samples.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 
 import numpy as np
 import torch
@@ -20,7 +19,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 Arrays = Mapping[str, NDArray[np.generic]]
-NO_ARRAYS: Arrays = MappingProxyType({})
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -43,9 +41,9 @@ class Sample:
     example: int
     """The number of the example this came from, in the list that was encoded."""
     sequences: tuple[TokenSequence, ...]
-    features: Arrays = NO_ARRAYS
+    features: Arrays = field(default_factory=dict)
     """What the head needs besides hidden states, in training and prediction alike; by name, first axis free."""
-    targets: Arrays = NO_ARRAYS
+    targets: Arrays = field(default_factory=dict)
     """What the head is to predict; empty in prediction."""
     fixed: NDArray[np.bool_] | None = None
     """(N,) tokens of the only sequence that augmentation must leave as they are; None: special tokens alone."""
