@@ -68,7 +68,7 @@ class Framing:
         return [
             FramedWindow(sequence=sequence, first=window, first_start=starts["$A"], truncated=truncated)
             for window in windows
-            for sequence, starts in [self._put_together(self._single, {"$A": _ids(tokens, window)})]
+            for sequence, starts in [self._put_together(self._single, {"$A": (tokens, window)})]
         ]
 
     def question(self, question: Tokens, context: Tokens) -> list[FramedWindow]:
@@ -113,7 +113,7 @@ class Framing:
         return cut_windows(count, length=room, stride=min(stride or max(1, room // 2), room)), False
 
     def _paired(self, first: Tokens, second: Tokens, one: Window, other: Window, *, truncated: bool) -> FramedWindow:
-        sequence, starts = self._put_together(self._pair, {"$A": _ids(first, one), "$B": _ids(second, other)})
+        sequence, starts = self._put_together(self._pair, {"$A": (first, one), "$B": (second, other)})
         return FramedWindow(
             sequence=sequence,
             first=one,
@@ -124,21 +124,28 @@ class Framing:
         )
 
     def _put_together(
-        self, template: "Template", texts: dict[str, NDArray[np.int64]]
+        self, template: "Template", texts: dict[str, tuple[Tokens, Window]]
     ) -> tuple[TokenSequence, dict[str, int]]:
+        """The sequence, and where each text begins in it."""
         ids: list[NDArray[np.int64]] = []
-        segments: list[NDArray[np.int64]] = []
+        word_starts: list[NDArray[np.bool_]] = []
+        segments: list[int] = []
         starts: dict[str, int] = {}
-        length = 0
         for piece, segment in template:
-            part = np.array([piece], np.int64) if isinstance(piece, int) else texts[piece]
-            if isinstance(piece, str):
-                starts[piece] = length
-            ids.append(part)
-            segments.append(np.full(len(part), min(segment, max(0, self._segments - 1)), np.int64))
-            length += len(part)
-        told = np.concatenate(segments) if self._segments else None
-        return TokenSequence(ids=np.concatenate(ids), segments=told), starts
+            if isinstance(piece, int):
+                ids.append(np.array([piece]))
+                word_starts.append(np.array([True]))
+            else:
+                tokens, window = texts[piece]
+                starts[piece] = len(segments)
+                ids.append(tokens.ids[window.start : window.end].astype(np.int64))
+                word_starts.append(tokens.word_starts[window.start : window.end])
+            segments += [min(segment, max(0, self._segments - 1))] * len(ids[-1])
+        if not segments:
+            raise InputError("a text has no token", fix="leave empty texts out")
+        told = np.array(segments) if self._segments else None
+        joined = TokenSequence(ids=np.concatenate(ids), segments=told, word_starts=np.concatenate(word_starts))
+        return joined, starts
 
 
 Template = tuple[tuple[int | str, int], ...]
@@ -154,7 +161,3 @@ def _parse(template: str, tokenizer: Tokenizer) -> Template:
             yield (name if name.startswith("$") else tokenizer.vocabulary.index(name)), int(segment)
 
     return tuple(pieces())
-
-
-def _ids(tokens: Tokens, window: Window) -> NDArray[np.int64]:
-    return tokens.ids[window.start : window.end].astype(np.int64)

@@ -66,12 +66,11 @@ def save_task_model(folder: Path, model: TaskModel) -> None:
     encoder = merged(model.encoder)
     described = [describe_task(task) for task in model.tasks.values()]
     standard = model.heads[next(iter(model.tasks))].standard if len(model.tasks) == 1 else None
+    heads: dict[str, nn.Module] = {}
+    tasks = {name: cast(nn.Module, head) for name, head in model.heads.items()}
+    config_keys: dict[str, Any] = {}
     if standard is not None and class_of(encoder, standard.kind) is not None:
-        heads, tasks = {standard.kind: standard.layer}, {}
-        config_keys = _label_keys(standard)
-    else:
-        heads, config_keys = {}, {}
-        tasks = {name: cast(nn.Module, head) for name, head in model.heads.items()}
+        heads, tasks, config_keys = {standard.kind: standard.layer}, {}, _label_keys(standard)
     alone = len(model.tasks) == 1
     about = described[0] if alone else {"task": "multitask", "tasks": dict(zip(model.tasks, described, strict=True))}
     save_model(folder, encoder, heads, system=model.system, tasks=tasks, described=about, config_keys=config_keys)

@@ -26,7 +26,9 @@ def compute_outputs(
         module.eval()
     # no_grad and not inference_mode: adapters' parametrisations keep a cache that training must not meet as such.
     with torch.no_grad(), place.autocast():
-        for indices in batches[place.rank :: place.size]:
+        # Every process runs the model equally often, as sharded models need: a last batch may be computed twice.
+        for turn in range(-(-len(batches) // place.size)):
+            indices = batches[min(turn * place.size + place.rank, len(batches) - 1)]
             batch = pack_samples(SampleBatch(task=task, samples=tuple(samples[i] for i in indices)), place.device)
             logits = head(encode_samples(encoder, batch, most_tokens=batch_tokens))
             computed.update(zip(indices, head.split(logits, batch), strict=True))

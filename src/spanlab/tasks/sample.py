@@ -29,6 +29,8 @@ class TokenSequence:
     """(N,)"""
     segments: NDArray[np.int64] | None = None
     """(N,) which of two texts a token belongs to, for encoders that are told."""
+    word_starts: NDArray[np.bool_] | None = None
+    """(N,) where a word of a text, or a special token, begins; None where nobody can tell."""
 
     def __len__(self) -> int:
         return len(self.ids)
