@@ -33,7 +33,7 @@ _Score = Callable[[frozenset[Hashable], Counter[int], _Partition], tuple[float, 
 def score_clusters(
     gold: Sequence[Clusters], predicted: Sequence[Clusters], *, singletons: bool = True
 ) -> dict[str, float]:
-    """All the scores over documents side by side; without `singletons`, clusters of one mention count on neither side."""
+    """All the scores, documents side by side; without `singletons`, clusters of one mention count on neither side."""
     check_paired(gold, predicted, "documents")
     keys = [_partition(clusters, singletons=singletons) for clusters in gold]
     responses = [_partition(clusters, singletons=singletons) for clusters in predicted]

@@ -8,7 +8,7 @@ chains, as scorers take them, are read too, without words.
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -152,7 +152,7 @@ def format_conll_coref(document: CorefDocument) -> str:
     for sentence in document.sentences:
         for number, text in enumerate(sentence):
             speaker = document.speakers[word] if document.speakers else None
-            row = [document.id.replace(" ", "_"), str(document.part or 0), str(number), text, NOTHING, "*"]
+            row = [document.id.replace(" ", "_") or NOTHING, str(document.part or 0), str(number), text, NOTHING, "*"]
             row += [NOTHING] * 3 + [(speaker or NOTHING).replace(" ", "_"), "*", chains[word]]
             lines.append("\t".join(row))
             word += 1
@@ -160,7 +160,7 @@ def format_conll_coref(document: CorefDocument) -> str:
     return "\n".join([*lines, "#end document", ""])
 
 
-def chain_cells(mentions: Iterable[tuple[int, int, int]], length: int) -> list[str]:
+def chain_cells(mentions: Iterable[tuple[int, int, Hashable]], length: int) -> list[str]:
     """The last column of `length` words with `mentions` (first word, one after the last, chain).
 
     In a cell what opens stands before what closes, outer before inner. Mentions of one chain may nest but not cross:
@@ -168,7 +168,7 @@ def chain_cells(mentions: Iterable[tuple[int, int, int]], length: int) -> list[s
     """
     opened: list[list[str]] = [[] for _ in range(length)]
     closed: list[list[str]] = [[] for _ in range(length)]
-    ends: dict[int, list[int]] = {}
+    ends: dict[Hashable, list[int]] = {}
     for start, end, chain in sorted(mentions, key=lambda mention: (mention[0], -mention[1])):
         around = [last for last in ends.get(chain, []) if last > start]
         if around and end > around[-1]:

@@ -19,7 +19,7 @@ from spanlab.errors import InputError
 TagScheme = Literal["IOB1", "IOB2", "BIOES", "BMES"]
 TAG_SCHEMES: tuple[TagScheme, ...] = get_args(TagScheme)
 
-_LETTERS = {"IOB1": "BIO", "IOB2": "BIO", "BIOES": "BIOES", "BMES": "BMOES"}
+_LETTERS = {"IOB1": "BI", "IOB2": "BI", "BIOES": "BIES", "BMES": "BMES"}
 _NO_LABEL = "_"
 
 
@@ -42,16 +42,17 @@ _OUTSIDE = _Tag("O", "")
 def tags_to_spans(tags: Sequence[str], scheme: TagScheme, *, strict: bool = False) -> list[LabelledSpan]:
     """The spans that one sentence's tags spell, in order.
 
-    Lenient reading loses no tag: an entity ends where the label changes, after E and S, before B, S and O, and
-    whatever follows begins another. Strict reading keeps only what the scheme itself would have written.
+    Lenient reading takes the letters of any scheme and loses no tag: an entity ends where the label changes, after E
+    and S, before B, S and O, and whatever follows begins another. Strict reading keeps only what the scheme itself
+    would have written, and refuses letters that it does not have.
     """
-    parsed = [_parse(tag, scheme) for tag in tags]
+    parsed = [_parse(tag, scheme if strict else None) for tag in tags]
     spans = _runs(parsed)
     if not strict:
         return spans
     if scheme == "IOB1":
         return _strict_iob1(parsed, spans)
-    pattern = re.compile("BI*" if scheme == "IOB2" else "S|BI*E")
+    pattern = re.compile("BI*" if scheme == "IOB2" else "S|B[IM]*E")
     return [span for span in spans if pattern.fullmatch("".join(tag.letter for tag in parsed[span.start : span.end]))]
 
 
@@ -117,19 +118,17 @@ def _with_ends(places: dict[str, str]) -> TagScheme:
 
 
 def _parse(tag: str, scheme: TagScheme | None = None) -> _Tag:
-    """A tag's letter, M read as I except when the scheme is asked for, and its label."""
+    """A tag's letter, one that the scheme has, and its label."""
     if tag == "O":
         return _OUTSIDE
     letter, hyphen, label = tag.partition("-")
     allowed = _LETTERS[scheme] if scheme else "BIMES"
-    if len(letter) != 1 or letter == "O" or letter not in allowed or (hyphen and not label):
-        raise InputError(
-            f"'{tag}' is no tag of {scheme or ', '.join(TAG_SCHEMES)}",
-            fix="write U- as S- and L- as E-"
-            if letter in {"U", "L"}
-            else "a tag is O or a letter, a hyphen and a label",
+    if len(letter) != 1 or letter not in allowed or (hyphen and not label):
+        known = (
+            "write U- as S- and L- as E-" if letter in {"U", "L"} else "a tag is O or a letter, a hyphen and a label"
         )
-    return _Tag("I" if scheme and letter == "M" else letter, label or _NO_LABEL)
+        raise InputError(f"'{tag}' is no tag of {scheme or ', '.join(TAG_SCHEMES)}", fix=known)
+    return _Tag(letter, label or _NO_LABEL)
 
 
 def _joined(before: _Tag, tag: _Tag) -> bool:

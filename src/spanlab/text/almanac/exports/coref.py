@@ -6,11 +6,11 @@ from itertools import groupby
 from spanlab.text.almanac.exports.ner import outermost
 from spanlab.text.almanac.exports.records import Record
 from spanlab.text.almanac.exports.tokens import Span, token_range, tokenize
-from spanlab.text.almanac.passage import Mention, Passage, Sentence
+from spanlab.text.almanac.passage import Passage, Sentence
+from spanlab.text.conll_coref import NOTHING, chain_cells
 
-# What CoNLL-2012 writes where a layer is missing: part of speech, then lemma, frameset and sense.
+# What CoNLL-2012 writes where there are no parts of speech; lemma, frameset and sense are NOTHING.
 NO_PART_OF_SPEECH = "XX"
-NOTHING = "-"
 
 
 def clusters(passages: Sequence[Passage]) -> list[Record]:
@@ -77,20 +77,9 @@ def _names(passage: Passage, sentence: Sentence, tokens: list[Span]) -> list[str
 
 
 def _chains(passage: Passage, tokens: list[Span]) -> list[str]:
-    """Brackets with the number of the cluster: what opens before what closes, outer before inner."""
-    opened: list[list[str]] = [[] for _ in tokens]
-    closed: list[list[str]] = [[] for _ in tokens]
-    for mention in _cluster_mentions(passage, tokens):
-        first, last = token_range(passage, tokens, mention)
-        if first == last:
-            opened[first].append(f"({mention.entity})")
-        else:
-            opened[first].append(f"({mention.entity}")
-            closed[last].insert(0, f"{mention.entity})")
-    return ["|".join([*opens, *closes]) or NOTHING for opens, closes in zip(opened, closed, strict=True)]
-
-
-def _cluster_mentions(passage: Passage, tokens: list[Span]) -> list[Mention]:
-    inside = [mention for cluster in passage.clusters for mention in cluster
-              if tokens[0][0] <= mention.start < tokens[-1][1]]  # fmt: skip
-    return sorted(inside, key=lambda mention: (mention.start, -mention.end))
+    mentions = []
+    for mention in (mention for cluster in passage.clusters for mention in cluster):
+        if tokens[0][0] <= mention.start < tokens[-1][1]:
+            first, last = token_range(passage, tokens, mention)
+            mentions.append((first, last + 1, mention.entity))
+    return chain_cells(mentions, len(tokens))

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from spanlab.text.almanac.exports.records import Record
 from spanlab.text.almanac.exports.tokens import Span, token_range, tokenize
 from spanlab.text.almanac.passage import Mention, Passage, Sentence
+from spanlab.text.tag_schemes import spans_to_tags
 
 
 def entities(passages: Sequence[Passage]) -> list[Record]:
@@ -41,8 +42,8 @@ def outermost(passage: Passage, sentence: Sentence) -> list[Mention]:
 
 
 def _tags(passage: Passage, sentence: Sentence, tokens: list[Span]) -> list[str]:
-    tags = ["O"] * len(tokens)
+    spans = []
     for entity in outermost(passage, sentence):
         first, last = token_range(passage, tokens, entity)
-        tags[first : last + 1] = [f"B-{entity.label}", *[f"I-{entity.label}"] * (last - first)]
-    return tags
+        spans.append((first, last + 1, entity.label or ""))
+    return spans_to_tags(spans, len(tokens), "IOB2")
