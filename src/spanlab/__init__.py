@@ -12,14 +12,18 @@ from spanlab.version import __version__
 if TYPE_CHECKING:
     from spanlab.corruption import SpanMasking
     from spanlab.encoder import Encoder, EncoderConfig, SpanBoundaryHead
+    from spanlab.inference.load import load
+    from spanlab.tasks.run import finetune
 
-__all__ = ["Encoder", "EncoderConfig", "SpanBoundaryHead", "SpanMasking", "__version__"]
+__all__ = ["Encoder", "EncoderConfig", "SpanBoundaryHead", "SpanMasking", "__version__", "finetune", "load"]
 
 _HOMES = {
     "Encoder": "encoder",
     "EncoderConfig": "encoder",
     "SpanBoundaryHead": "encoder",
     "SpanMasking": "corruption",
+    "finetune": "tasks.run",
+    "load": "inference.load",
 }
 
 

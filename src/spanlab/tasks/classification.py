@@ -236,7 +236,8 @@ class Classification:
         learnt = Learnt(labels=labels, label_counts=tuple(counts[label] for label in labels), thresholds=thresholds)
         return cls(config, learnt)
 
-    def labels_of(self, example: ClassificationExample) -> Iterable[str]:
+    @classmethod
+    def labels_of(cls, example: ClassificationExample) -> Iterable[str]:
         """Its labels."""
         return example.labels
 

@@ -267,7 +267,8 @@ class Similarity:
         labels = tuple(sorted(counts))
         return cls(config, Learnt(labels=labels, label_counts=tuple(counts[label] for label in labels)))
 
-    def labels_of(self, example: SimilarityExample) -> Iterable[str]:
+    @classmethod
+    def labels_of(cls, example: SimilarityExample) -> Iterable[str]:
         """Its label."""
         return () if example.label is None else (example.label,)
 

@@ -9,7 +9,7 @@ all of them:
 Training draws samples, prediction goes through the same encode, Head and decode; evaluation on dev is prediction.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, Self, TypeVar
 
@@ -36,7 +36,7 @@ class Learnt:
     """A second set, for tasks that predict about typed things or predict two kinds of things."""
     label_counts: tuple[int, ...] = ()
     """How often each label stands in the training data; for class weights and the model card."""
-    thresholds: Mapping[str, float] = field(default_factory=dict)
+    thresholds: dict[str, float] = field(default_factory=dict)
     """Tuned on dev, and used in evaluation, prediction and serving alike."""
 
 
@@ -71,7 +71,8 @@ class Task(Protocol[Example, Outcome]):
     def learn(cls, config: Any, examples: Sequence[Example]) -> Self:  # noqa: ANN401
         """The task with the labels of the training examples, and with the settings that those decide."""
 
-    def labels_of(self, example: Example) -> Iterable[str]:
+    @classmethod
+    def labels_of(cls, example: Example) -> Iterable[str]:
         """The labels of a labelled example: those a model must know to learn from it or to be scored on it."""
 
     # ---- encode

@@ -84,14 +84,17 @@ def _header(path: str, shape: FileShape, cells: Sequence[str]) -> dict[str, int]
         if name not in found:
             hint = did_you_mean(name, cells)
             shown = ", ".join(cell[:40] for cell in cells[:8])
-            fix = f"name the columns from the left, such as data.columns={_suggestion(shape, len(cells))}"
+            fix = (
+                f"name the columns from the left by data.columns (--columns), such as {_suggestion(shape, len(cells))}"
+            )
             raise InputError(f"no column is called '{name}'{hint}; there are {shown}", path=path, line=1, fix=fix)
     return found
 
 
 def _suggestion(shape: FileShape, width: int) -> str:
-    names = [name for name in shape.fields if name != "id"][:width]
-    return "[" + ",".join([*names, *[SKIPPED] * (width - len(names))]) + "]"
+    optional = [name for name in shape.fields if name not in {"id", *shape.required}]
+    names = [*shape.required, *optional[:1]][:width]
+    return ",".join([*names, *[SKIPPED] * (width - len(names))])
 
 
 def _named(shape: FileShape, columns: Sequence[str]) -> dict[str, int]:

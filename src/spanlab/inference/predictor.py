@@ -1,0 +1,142 @@
+"""A loaded model: inputs of any number and length in, typed results in their order out.
+
+Inputs are taken in portions, so that memory depends neither on how many there are nor on how they come; within a
+portion they are computed in order of length, in batches by tokens.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spanlab.errors import InputError
+from spanlab.tasks.embedding import embed_texts
+from spanlab.tasks.examples import check_known_labels, read_labelled
+from spanlab.tasks.formats.row import Row
+from spanlab.tasks.model import TaskModel, framing_for
+from spanlab.tasks.prediction import compute
+from spanlab.tasks.result import Result, Scores
+from spanlab.tasks.settings import TaskDataConfig
+from spanlab.tasks.task import AnyTask
+from spanlab.training.place import Place
+
+Input = str | tuple[str, ...] | Mapping[str, Any]
+BATCH_TOKENS = 16384
+PORTION = 2048
+"""Inputs read ahead of what is computed."""
+
+
+class Predictor:
+    """What `spanlab.load` returns."""
+
+    def __init__(self, model: TaskModel, place: Place) -> None:
+        self.model, self.place = model, place
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """The names of the model's tasks; none: it is an encoder alone."""
+        return tuple(self.model.tasks)
+
+    def labels(self, task: str | None = None) -> tuple[str, ...]:
+        """What a task predicts."""
+        return self.model.tasks[self.model.name_of(task)].learnt.labels
+
+    def predict(
+        self, inputs: Input | Iterable[Input], *, task: str | None = None, batch_tokens: int = BATCH_TOKENS
+    ) -> list[Any]:
+        """A result for each input, in order.
+
+        Args:
+            inputs: texts, tuples (two texts; a question and its context), or mappings as in a labelled file.
+            task: which of the model's tasks; None where it has one.
+            batch_tokens: the most tokens computed at once.
+        """
+        alone = isinstance(inputs, str | tuple | Mapping)
+        several: Iterable[Input] = [inputs] if alone else inputs  # type: ignore[list-item]
+        name = self.model.name_of(task)
+        kind = type(self.model.tasks[name])
+        return list(self.predict_rows((to_row(kind, item) for item in several), task=name, batch_tokens=batch_tokens))
+
+    def predict_rows(
+        self,
+        rows: Iterable[Row | InputError],
+        *,
+        task: str | None = None,
+        batch_tokens: int = BATCH_TOKENS,
+        first: int = 0,
+    ) -> Iterator[Result]:
+        """Results for the rows of a file as they come; numbered from `first` where they have no id."""
+        name = self.model.name_of(task)
+        chosen = self.model.tasks[name]
+        reading = iter(rows)
+        while portion := list(islice(reading, PORTION)):
+            examples = [_read(type(chosen), row) for row in portion]
+            computed = compute(
+                self.model.encoder,
+                self.model.heads[name],
+                chosen,
+                examples,
+                self.model.framing(name),
+                name=name,
+                batch_tokens=batch_tokens,
+                place=self.place,
+            )
+            yield from computed.decode(chosen, first=first)
+            first += len(portion)
+
+    def encode(
+        self, texts: str | Sequence[str], *, batch_tokens: int = BATCH_TOKENS, data: TaskDataConfig | None = None
+    ) -> NDArray[np.float32]:
+        """(texts, width) vectors of length one, whose products are cosines; one text alone gives (width,)."""
+        several = [texts] if isinstance(texts, str) else list(texts)
+        framing = framing_for(self.model.encoder, self.model.tokenizer, data or self._window())
+        parts = [
+            embed_texts(
+                self.model.encoder, framing, several[at : at + PORTION], batch_tokens=batch_tokens, place=self.place
+            )
+            for at in range(0, len(several), PORTION)
+        ]
+        width = self.model.encoder.config.width
+        vectors = np.concatenate(parts) if parts else np.zeros((0, width), np.float32)
+        return vectors[0] if isinstance(texts, str) else vectors
+
+    def evaluate(
+        self,
+        path: str,
+        *,
+        task: str | None = None,
+        data: TaskDataConfig | None = None,
+        batch_tokens: int = BATCH_TOKENS,
+    ) -> Scores:
+        """The task's metrics on a labelled file."""
+        name = self.model.name_of(task)
+        chosen = self.model.tasks[name]
+        found = read_labelled(type(chosen), path, data or TaskDataConfig())
+        check_known_labels(chosen, found)
+        results = list(self.predict_rows(found.rows, task=name, batch_tokens=batch_tokens))
+        return chosen.score(found.examples, results)
+
+    def _window(self) -> TaskDataConfig:
+        """The window settings that texts are embedded with: those of the model's only task, or the defaults."""
+        tasks = list(self.model.tasks.values())
+        return tasks[0].config.data if len(tasks) == 1 else TaskDataConfig()
+
+
+def to_row(kind: type[AnyTask], item: Input) -> Row:
+    """An input from Python as a row; a text or a tuple fills the task's required fields in their order."""
+    if isinstance(item, Mapping):
+        return Row(values=item)
+    parts = (item,) if isinstance(item, str) else tuple(item)
+    required = kind.shape.required
+    if len(parts) != len(required):
+        wanted = " and ".join(required)
+        raise InputError(f"{kind.name} takes {wanted}, and an input has {len(parts)} parts", fix=f"give ({wanted})")
+    return Row(values=dict(zip(required, parts, strict=True)))
+
+
+def _read(kind: type[AnyTask], row: Row | InputError) -> Any:  # noqa: ANN401 (the task's own example)
+    if isinstance(row, InputError):
+        raise row
+    return kind.read(row, labelled=False)
