@@ -6,8 +6,8 @@ The encoder is the real MiniLM; the data are SQuAD 1.1, CoNLL-2003, SST-2 and ST
 parts for each task:
 
 - losses: with equal weights, order and no dropout, in single precision, the first 50 losses of both sides;
-- scores: both sides train (bf16, dropout, padding per batch for the peer) and predict. Scores on dev over seeds, the
-  time of training, and of prediction from text to answer; for questions also one at a time.
+- scores: both sides train (bf16 where the machine has it, dropout, padding per batch for the peer) and predict: scores
+  on dev over seeds, the time of training, and of prediction from text to answer; for questions also one at a time.
 """
 
 import argparse
@@ -26,8 +26,9 @@ from statistics import mean
 from typing import Any
 
 import torch
+import transformers
 
-from benchmarks.finetune_peer import AnswerPeer, Peer, SentencePeer, TaggingPeer
+from benchmarks.finetune_peer import AnswerPeer, Peer, SentencePeer, TaggingPeer, half_precision
 from benchmarks.measure import circumstances, in_turn, print_result
 from spanlab.tasks.finetuning import FineTuning, Sources, resolve_config
 from spanlab.tasks.formats.reading import read_rows
@@ -285,7 +286,7 @@ def train_ours(bench: Bench, model: Path, seed: int) -> tuple[Trained, FineTunin
 
 def train_peer(bench: Bench, model: Path, seed: int, tuning: FineTuning) -> Trained:
     """The plain loop: shuffled batches, padded to their longest, bf16 autocast."""
-    transformers_seed(seed)
+    transformers.set_seed(seed)
     peer = bench.contest.peer(model, tuning.task)
     features = peer.features(tuning.train.examples)
     network = peer.build().train()
@@ -298,7 +299,7 @@ def train_peer(bench: Bench, model: Path, seed: int, tuning: FineTuning) -> Trai
     while step < total:
         for chosen in torch.randperm(len(features), generator=order).split(32):
             batch = peer.labelled([features[i] for i in chosen.tolist()])
-            with torch.autocast("cpu", torch.bfloat16):
+            with half_precision():
                 loss = peer.loss(network, batch)
             peer_step(network, optimiser, loss, training.lr * learning_rate_factor(step, total, training))
             step += 1
@@ -313,13 +314,6 @@ def train_peer(bench: Bench, model: Path, seed: int, tuning: FineTuning) -> Trai
         predict=lambda examples: peer.predict(network, examples),
         one_at_a_time=lambda examples: [peer.predict(network, [one], batch_size=1) for one in examples],
     )
-
-
-def transformers_seed(seed: int) -> None:
-    """The peer's own dropout and head."""
-    import transformers
-
-    transformers.set_seed(seed)
 
 
 def compare_scores(bench: Bench, model: Path, seeds: int) -> dict[str, Any]:
@@ -380,6 +374,8 @@ def main() -> None:
     """Measure and print; the last line is the result for scripts."""
     options = read_options()
     torch.set_num_threads(options.threads)
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
     about = circumstances()
     print(about)
     result: dict[str, Any] = {}

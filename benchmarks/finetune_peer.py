@@ -6,6 +6,7 @@ measured by one rule; nothing else of it is used for training or prediction.
 """
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,16 @@ import torch
 import transformers
 from torch import Tensor, nn
 
+from spanlab.machine import has_bf16_instructions
 from spanlab.tasks.task import AnyTask
 
 Feature = dict[str, Any]
 MODEL_INPUTS = ("input_ids", "token_type_ids", "attention_mask")
+
+
+def half_precision() -> AbstractContextManager[Any]:
+    """bf16 autocast where the machine computes in it; elsewhere it would only be slower."""
+    return torch.autocast("cpu", torch.bfloat16) if has_bf16_instructions() else nullcontext()
 
 
 class Peer:
@@ -75,7 +82,7 @@ class Peer:
         features = self.features(examples)
         logits: list[Any] = []
         model.eval()
-        with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
+        with torch.inference_mode(), half_precision():
             for first in range(0, len(features), batch_size):
                 output = model(**self.collate(features[first : first + batch_size]))
                 logits += self.rows_of(output)
