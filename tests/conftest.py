@@ -40,3 +40,11 @@ def minilm() -> Path:
     if spec is None or spec.origin is None:
         pytest.skip("the minilm extra is not installed")
     return Path(spec.origin).parent / "model"
+
+
+@pytest.fixture(scope="session")
+def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A BERT of two narrow layers with an MLM head and a vocabulary of its own: a model folder."""
+    from tests.tiny_model import write_tiny_model
+
+    return write_tiny_model(tmp_path_factory.mktemp("tiny"))

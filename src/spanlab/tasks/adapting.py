@@ -49,10 +49,19 @@ def merged(encoder: Encoder) -> Encoder:
     if not any(parametrize.is_parametrized(module) for module in encoder.modules()):
         return encoder
     plain = copy.deepcopy(encoder)
-    for module in plain.modules():
-        if parametrize.is_parametrized(module):
-            parametrize.remove_parametrizations(module, "weight", leave_parametrized=True)
+    for parent in list(plain.modules()):
+        for name, module in parent.named_children():
+            if isinstance(module, nn.Linear) and parametrize.is_parametrized(module):
+                setattr(parent, name, _plain(module))
     return plain
+
+
+def _plain(module: nn.Linear) -> nn.Linear:
+    """The layer as it computes now. (torch's own removal would undo the class that copies share with the original.)"""
+    linear = nn.Linear(module.in_features, module.out_features, bias=module.bias is not None)
+    linear.weight = nn.Parameter(module.weight.detach().clone())
+    linear.bias = module.bias
+    return linear
 
 
 def _freeze(encoder: Encoder, count: int) -> None:

@@ -172,6 +172,7 @@ def bars(scores: Mapping[str, float]) -> str:
 # ---- the task
 
 _THRESHOLD = "labels"
+_THRESHOLDS = tuple(step / 20 for step in range(1, 20))
 
 
 class Classification:
@@ -304,8 +305,8 @@ class Classification:
             return self
         scores_EL = 1 / (1 + np.exp(-np.stack([np.mean(each, axis=0, dtype=np.float64) for each in outputs])))
         gold_EL = np.concatenate([self._targets(example)["labels"] for example in examples]) > 0.5
-        best = max(np.linspace(0.05, 0.95, 19), key=lambda t: (_micro_f1(gold_EL, scores_EL > t), -abs(t - 0.5)))
-        learnt = replace(self.learnt, thresholds={_THRESHOLD: round(float(best), 2)})
+        best = max(_THRESHOLDS, key=lambda t: (_micro_f1(gold_EL, scores_EL > t), -abs(t - 0.5)))
+        learnt = replace(self.learnt, thresholds={_THRESHOLD: best})
         return Classification(self.config, learnt)
 
     # ---- score
