@@ -13,6 +13,7 @@ from spanlab.tasks.fields import read_id, shown, text_problems
 from spanlab.tasks.formats.row import Row
 from spanlab.tasks.problem import Problem
 from spanlab.tasks.result import Result
+from spanlab.tasks.span_html import draw_spans
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,13 +68,9 @@ class QaResult(Result):
 
     def to_html(self) -> str:
         """The document the answer is from, the answer marked; without an answer the first document."""
-        from spanlab.tasks.entities import Entity
-        from spanlab.tasks.span_html import draw_spans
-
         if self.start is None or self.end is None or self.document is None:
             return draw_spans(self.contexts[0] if self.contexts else "", [])
-        marked = Entity(start=self.start, end=self.end, label="answer", text=self.answer, score=self.score)
-        return draw_spans(self.contexts[self.document], [marked])
+        return draw_spans(self.contexts[self.document], [(self.start, self.end, "answer")])
 
 
 def context_list(context: Any) -> list[Any]:  # noqa: ANN401 (anything JSON holds)

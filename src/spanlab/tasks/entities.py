@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from spanlab.tasks.result import Result
+from spanlab.tasks.span_html import draw_spans
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,9 +32,7 @@ class NerResult(Result):
 
     def to_html(self) -> str:
         """The text with its entities marked."""
-        from spanlab.tasks.span_html import draw_spans
-
-        return draw_spans(self.source, self.spans)
+        return draw_spans(self.source, [(span.start, span.end, span.label) for span in self.spans])
 
 
 def redact(text: str, entities: Sequence[Entity], mark: str = "[{label}]") -> str:

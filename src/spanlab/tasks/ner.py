@@ -85,10 +85,14 @@ class NamedEntities:
     name: ClassVar[str] = "ner"
     Config: ClassVar[type[TaskConfig]] = NerConfig
     shape: ClassVar[FileShape] = FileShape(fields={"text": ("sentence",)}, required=("text",), conll=True)
-    primary = "f1"
 
     def __init__(self, config: NerConfig, learnt: Learnt) -> None:
         self.config, self.learnt = config, learnt
+
+    @property
+    def primary(self) -> str:
+        """F1."""
+        return "f1"
 
     @classmethod
     def problems(cls, row: Row) -> Iterator[Problem]:
@@ -125,7 +129,8 @@ class NamedEntities:
         labels = tag_names(entities) if config.head == "tag" else ("O", *entities)
         return cls(config, Learnt(labels=labels, entity_labels=entities))
 
-    def labels_of(self, example: NerExample) -> Iterable[str]:
+    @classmethod
+    def labels_of(cls, example: NerExample) -> Iterable[str]:
         """The labels of its entities."""
         return (span.label for span in example.spans)
 

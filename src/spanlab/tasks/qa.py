@@ -76,10 +76,14 @@ class QuestionAnswering:
     shape: ClassVar[FileShape] = FileShape(
         fields={"question": (), "context": ("passage",)}, required=("question", "context"), squad=True
     )
-    primary = "f1"
 
     def __init__(self, config: QaConfig, learnt: Learnt) -> None:
         self.config, self.learnt = config, learnt
+
+    @property
+    def primary(self) -> str:
+        """F1."""
+        return "f1"
 
     @classmethod
     def problems(cls, row: Row) -> Iterator[Problem]:
@@ -103,7 +107,8 @@ class QuestionAnswering:
         silent = any(not example.answers for example in examples)
         return cls(config, Learnt(thresholds={THRESHOLD: 0.0} if silent else {}))
 
-    def labels_of(self, example: QaExample) -> Iterable[str]:
+    @classmethod
+    def labels_of(cls, example: QaExample) -> Iterable[str]:
         """Answers are text, not labels."""
         return ()
 
