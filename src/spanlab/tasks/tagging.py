@@ -2,12 +2,13 @@
 
 Tag 0 is outside; label i has the tags 1 + 2i where an entity begins (B) and 2 + 2i inside it (I). A sequence is valid
 if every I follows a B or an I of its own label. `best_tags` is Viterbi under that law alone: where the best tag of each
-unit makes a valid sequence already, it is the answer; the rest is decoded together, one step a unit for all sequences.
-Because only I is bound, a step costs one maximum over all tags and one comparison a label, not tags squared.
+unit makes a valid sequence already, it is the answer, so only the others are searched. Because nothing but I is bound,
+a step costs one maximum over all tags and one comparison a label, not tags squared.
 
 Shapes: U units of all sequences, C tags, L labels, B sequences.
 """
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -61,53 +62,35 @@ def best_tags(scores: Scores, lengths: Integers) -> Integers:
         lengths: (B,) units of each; they add up to U.
     """
     tags: Integers = scores.argmax(axis=1).astype(np.int64)
-    repair = np.flatnonzero(~is_valid(tags, lengths))
-    if not len(repair):
-        return tags
-    order = repair[np.argsort(-lengths[repair], kind="stable")]  # longest first: those still running are a prefix
-    places = flat_ranges(offsets(lengths)[order], lengths[order])
-    tags[places] = _viterbi(scores[places], lengths[order])
-    return tags
-
-
-def _viterbi(scores: Scores, lengths: Integers) -> Integers:
-    """`best_tags` for sequences in order of length, the longest first."""
     starts = offsets(lengths)
-    steps = int(lengths[0])
-    running = len(lengths) - np.searchsorted(lengths[::-1], np.arange(steps), side="right")  # (T,) longer than t
-    best = scores[starts].astype(np.float64)  # (B, C) the best sum that ends in each tag
-    best[:, 2::2] = -np.inf
-    finals = np.zeros(len(lengths), dtype=np.int64)
-    anywhere = np.zeros((steps, len(lengths)), dtype=np.int64)  # the best tag before an O or a B
-    from_inside = np.zeros((steps, len(lengths), best.shape[1] // 2), dtype=bool)  # before an I: I rather than B
-    for step in range(1, steps):
-        active = int(running[step])
-        finals[active : len(best)] = best[active:].argmax(axis=1)
-        best = best[:active]
-        anywhere[step, :active] = best.argmax(axis=1)
-        from_inside[step, :active] = best[:, 2::2] > best[:, 1::2]
-        inside = np.maximum(best[:, 1::2], best[:, 2::2])
-        best = np.repeat(best.max(axis=1, keepdims=True), best.shape[1], axis=1)
-        best[:, 2::2] = inside
-        best += scores[starts[:active] + step]
-    finals[: len(best)] = best.argmax(axis=1)
-    return _trace_back(finals, anywhere, from_inside, lengths)
-
-
-def _trace_back(finals: Integers, anywhere: Integers, from_inside: NDArray[np.bool_], lengths: Integers) -> Integers:
-    """(U,) the tags of every sequence, from its last one back along what led to it."""
-    starts, tags = offsets(lengths), np.zeros(int(lengths.sum()), dtype=np.int64)
-    current = finals.copy()
-    rows = np.arange(len(lengths))
-    for step in range(len(anywhere) - 1, -1, -1):
-        active = rows[: int((lengths > step).sum())]
-        tag = current[active]
-        tags[starts[active] + step] = tag
-        label = np.maximum(tag - 1, 0) // 2
-        from_label = np.where(from_inside[step, active, label], 2 + 2 * label, 1 + 2 * label)
-        inside = (tag > 0) & (tag % 2 == 0)
-        current[active] = np.where(inside, from_label, anywhere[step, active])
+    for sequence in np.flatnonzero(~is_valid(tags, lengths)).tolist():
+        here = slice(starts[sequence], starts[sequence] + lengths[sequence])
+        tags[here] = _viterbi(scores[here].tolist())
     return tags
+
+
+def _viterbi(scores: list[list[float]]) -> list[int]:
+    """The best valid tags of one sequence.
+
+    Plain numbers: a row of some ten tags is too short for arrays to pay.
+    """
+    begins, insides = range(1, len(scores[0]), 2), range(2, len(scores[0]), 2)
+    best = [score if tag not in insides else -math.inf for tag, score in enumerate(scores[0])]
+    before: list[list[int]] = []  # for each step after the first and each tag, the tag before it
+    for row in scores[1:]:
+        highest = max(best)
+        anything = best.index(highest)
+        came = [anything] * len(row)
+        now = [highest + score for score in row]
+        for begin, inside in zip(begins, insides, strict=True):
+            came[inside] = inside if best[inside] > best[begin] else begin
+            now[inside] = best[came[inside]] + row[inside]
+        before.append(came)
+        best = now
+    path = [best.index(max(best))]
+    for came in reversed(before):
+        path.append(came[path[-1]])
+    return path[::-1]
 
 
 def span_scores(scores: Scores, tags: Integers, first: Integers, last: Integers) -> NDArray[np.float64]:
