@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from spanlab.corruption import SpanMasking
     from spanlab.encoder import Encoder, EncoderConfig, SpanBoundaryHead
     from spanlab.inference.load import load
-    from spanlab.tasks.run import finetune
+    from spanlab.workflows.finetune import finetune
 
 __all__ = ["Encoder", "EncoderConfig", "SpanBoundaryHead", "SpanMasking", "__version__", "finetune", "load"]
 
@@ -22,7 +22,7 @@ _HOMES = {
     "EncoderConfig": "encoder",
     "SpanBoundaryHead": "encoder",
     "SpanMasking": "corruption",
-    "finetune": "tasks.run",
+    "finetune": "workflows.finetune",
     "load": "inference.load",
 }
 

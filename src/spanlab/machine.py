@@ -101,6 +101,22 @@ def examine(*, ask_hub: bool = True) -> MachineReport:
     )
 
 
+def describe_environment(**more: Any) -> dict[str, Any]:  # noqa: ANN401 (plain values for JSON)
+    """What a run was made with, for its folder: versions, cores and devices, and whatever the caller adds."""
+    return {
+        "spanlab": __version__,
+        "python": platform.python_version(),
+        **{name: _version(name) for name in ("torch", "numpy", "tokenizers")},
+        "system": f"{platform.system()} {platform.machine()}",
+        "cores": os.cpu_count(),
+        "threads": _threads(),
+        "devices": _devices(),
+        "bf16_instructions": has_bf16_instructions(),
+        "memory_gb": _memory_gb()[0],
+        **more,
+    }
+
+
 def has_bf16_instructions() -> bool:
     """Whether the CPU multiplies bf16 numbers itself; without that, bf16 is slower than fp32."""
     import torch

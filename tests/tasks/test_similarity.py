@@ -72,7 +72,7 @@ def test_the_squared_loss_of_a_cross_encoder(parts: tuple[Encoder, Tokenizer]) -
     samples = task.encode(SCORED, framing_for(encoder, tokenizer, task.config.data), labelled=True)
     criterion = TaskCriterion(encoder, {"s": head}).eval()
     loss = criterion(pack_samples(SampleBatch(task="s", samples=tuple(samples)))).value
-    outputs = compute_outputs(encoder, head, samples, task="s", batch_tokens=100, place=HERE)
+    outputs = compute_outputs(criterion, samples, task="s", batch_tokens=100, place=HERE)
     scores = torch.tensor(np.concatenate(outputs))
     torch.testing.assert_close(loss, F.mse_loss(scores, torch.tensor([4.5, 1.0])))
     result = task.decode(0, SCORED[0], samples[:1], outputs[:1])
@@ -89,7 +89,9 @@ def test_the_towers_cosine_is_that_of_the_embeddings(parts: tuple[Encoder, Token
     task = Similarity.learn(config, few)
     samples = task.encode(few, framing, labelled=True)
     assert len(samples) == 2
-    cosines = compute_outputs(encoder, task.head(encoder), samples, task="s", batch_tokens=64, place=HERE)
+    cosines = compute_outputs(
+        TaskCriterion(encoder, {"s": task.head(encoder)}), samples, task="s", batch_tokens=64, place=HERE
+    )
     texts = [text for example in few for text in (example.text_a, example.text_b)]
     vectors = embed_texts(encoder, framing, texts, batch_tokens=64, place=HERE)
     assert np.linalg.norm(vectors, axis=1) == pytest.approx(np.ones(4), abs=1e-5)
@@ -105,7 +107,9 @@ def test_labels_of_pairs(parts: tuple[Encoder, Tokenizer]) -> None:
     encoder, tokenizer = parts
     task = Similarity.learn(SimilarityConfig(class_weights="balanced"), LABELLED)
     samples = task.encode(LABELLED, framing_for(encoder, tokenizer, task.config.data), labelled=True)
-    outputs = compute_outputs(encoder, task.head(encoder), samples, task="s", batch_tokens=100, place=HERE)
+    outputs = compute_outputs(
+        TaskCriterion(encoder, {"s": task.head(encoder)}), samples, task="s", batch_tokens=100, place=HERE
+    )
     results = [task.decode(n, LABELLED[n], samples[n : n + 1], outputs[n : n + 1]) for n in range(2)]
     assert all(isinstance(result, PairLabelResult) for result in results)
     scores = task.score(LABELLED, results)

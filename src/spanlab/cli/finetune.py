@@ -1,17 +1,19 @@
 """`spanlab finetune`: a labelled file and a model to a fine-tuned model."""
 
+import os
+from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from spanlab.cli.output import note, print_json, print_table
+from spanlab.cli.progress import ShownRun
 
 if TYPE_CHECKING:
-    from spanlab.tasks.finetuning import Sources
-    from spanlab.tasks.run import FineTuningRun
-    from spanlab.tasks.settings import TaskConfig
     from spanlab.training.records import Record
+    from spanlab.workflows.finetune import FinetuningJob
+    from spanlab.workflows.following import RunResult
 
 
 def finetune(
@@ -27,18 +29,19 @@ def finetune(
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run in the folder.")] = False,
     sweep: Annotated[bool, typer.Option("--sweep", help="Try the published grid of learning rates.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything and train nothing.")] = False,
-    print_config: Annotated[bool, typer.Option("--print-config", help="Print the settings and end.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Read and check everything, train nothing.")] = False,
+    print_config: Annotated[bool, typer.Option("--print-config", help="Print the settings and stop.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
 ) -> None:
     """Fine-tune a model for a task.
 
-    The folder then holds the best model on dev in model/, which `spanlab predict`, `evaluate` and `serve` take.
+    The folder then holds the best model on dev in model/, which `spanlab predict` and `spanlab evaluate` take.
 
     Example: spanlab finetune classification --model bert --train train.tsv --dev dev.tsv --out run training.epochs=3
     """
     from spanlab.configuration import Source, merge, parse_overrides, read_yaml, to_mapping
     from spanlab.tasks.finetuning import Sources, resolve_config
+    from spanlab.workflows.finetune import FinetuningJob
 
     mapping, source = read_yaml(config) if config is not None else ({}, Source())
     settings = resolve_config(task, merge(mapping, parse_overrides(overrides or [])), source)
@@ -48,57 +51,58 @@ def finetune(
         typer.echo(yaml.safe_dump(to_mapping(settings), sort_keys=False, allow_unicode=True), nl=False)
         return
     sources = Sources(task=task, model=model, train=train, dev=dev)
-    if sweep:
-        _sweep(sources, settings, out, overwrite, as_json)
-        return
-    from spanlab.tasks.run import FineTuningRun
-
-    run = FineTuningRun(sources, settings, out, resume=resume, overwrite=overwrite)
-    for line in run.tuning.notes():
-        note(line)
+    job = FinetuningJob(sources=sources, config=settings, out=str(out), resume=resume, overwrite=overwrite)
     if dry_run:
-        note(f"{len(run.tuning.train)} examples; everything is in order")
+        _check(job)
+    elif sweep:
+        _sweep(job, as_json=as_json)
+    else:
+        _conclude(_run(job), as_json=as_json)
+
+
+def _check(job: "FinetuningJob") -> None:
+    from spanlab.tasks.finetuning import FineTuning
+
+    tuning = FineTuning(job.sources, job.config)
+    steps = job.config.training.total_steps(tuning.work.data.steps_per_epoch)
+    for line in tuning.notes():
+        note(line)
+    dev = "none" if tuning.dev is None else f"{len(tuning.dev):,} examples"
+    rows = [("train", f"{len(tuning.train):,} examples"), ("dev", dev), ("steps", f"{steps:,}")]
+    print_table([*rows, ("labels", ", ".join(tuning.task.learnt.labels) or "none")])
+
+
+def _run(job: "FinetuningJob") -> "RunResult":
+    from spanlab.workflows.finetune import run_job
+
+    shown = ShownRun()
+    with closing(shown):
+        return run_job(job, on_start=shown.start, on_record=shown.log)
+
+
+def _conclude(result: "RunResult", *, as_json: bool) -> None:
+    """What came of the run, on stdout; only the first process of several speaks."""
+    if os.environ.get("RANK", "0") != "0":
         return
-    _train(run)
-    _tell(run, as_json)
-
-
-def _train(run: "FineTuningRun") -> None:
-    from spanlab.cli.progress import StepProgress
-
-    data = run.tuning.work.data
-    with StepProgress(run.config.training.total_steps(data.steps_per_epoch)) as shown:
-        for record in run.records():
-            shown.tell(record)
-
-
-def _tell(run: "FineTuningRun", as_json: bool) -> None:
-    scores = run.tuning.scores
-    outcome: dict[str, Any] = {"outcome": run.outcome, "model": str(run.folder.model), "best": run.best}
-    outcome |= {} if scores is None else {"last": scores.to_dict()}
     if as_json:
-        print_json(outcome)
+        print_json(result.to_dict())
         return
-    last = {} if scores is None else scores.metrics
-    rows = [("outcome", run.outcome), ("model", str(run.folder.model))]
-    rows += [] if run.best is None else [(f"best {run.tuning.task.primary}", f"{run.best:.2f}")]
-    print_table([*rows, *((f"last {name}", f"{value:.2f}") for name, value in last.items())])
-    if run.outcome == "interrupted":
-        note("go on with --resume")
-        raise typer.Exit(130)
+    rows = [("outcome", result.outcome), ("steps", f"{result.steps:,}"), ("model", str(result.model))]
+    print_table([*rows, *((f"last {name}", f"{value:.2f}") for name, value in result.scores.items())])
+    note(f"look at {result.folder / 'report.html'}")
 
 
-def _sweep(sources: "Sources", settings: "TaskConfig", out: Path, overwrite: bool, as_json: bool) -> None:
-    from spanlab.tasks.run import sweep
+def _sweep(job: "FinetuningJob", *, as_json: bool) -> None:
+    from spanlab.cli.progress import describe
+    from spanlab.workflows.finetune import sweep
 
     def told(lr: float, record: "Record") -> None:
         if record.split == "dev":
-            scores = ", ".join(f"{name} {value:.2f}" for name, value in record.metrics.items())
-            note(f"lr {lr:g}, step {record.step}: {scores}")
+            note(f"lr {lr:g}, step {record.step:,}: {describe(record.metrics)}")
 
-    outcomes = sweep(sources, settings, out, overwrite=overwrite, on_record=told)
+    outcomes = sweep(job, on_record=told)
+    model = str(Path(job.out) / "model")
     if as_json:
-        rates = [{"lr": outcome.lr, "score": outcome.score} for outcome in outcomes]
-        print_json({"model": str(out / "model"), "rates": rates})
+        print_json({"model": model, "rates": [{"lr": each.lr, "score": each.score} for each in outcomes]})
         return
-    print_table([*((f"lr {each.lr:g}", f"{each.score:.2f}") for each in outcomes), ("model", str(out / "model"))])
+    print_table([*((f"lr {each.lr:g}", f"{each.score:.2f}") for each in outcomes), ("model", model)])

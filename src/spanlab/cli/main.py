@@ -16,16 +16,18 @@ from spanlab.cli import (
     doctor,
     embed,
     evaluate,
+    fill,
     finetune,
     init,
     inspect,
     predict,
     prepare,
+    pretrain,
     push,
     score,
     tokenizer,
 )
-from spanlab.errors import SpanlabError
+from spanlab.errors import RunError, SpanlabError
 from spanlab.version import __version__
 
 INTERRUPTED = 130
@@ -43,10 +45,12 @@ app.command("convert")(convert.convert)
 app.command("doctor")(doctor.doctor)
 app.command("embed")(embed.embed)
 app.command("evaluate")(evaluate.evaluate)
+app.command("fill")(fill.fill)
 app.command("finetune")(finetune.finetune)
 app.command("init")(init.init)
 app.command("predict")(predict.predict)
 app.command("prepare")(prepare.prepare)
+app.command("pretrain")(pretrain.pretrain)
 app.command("push")(push.push)
 app.command("score")(score.score)
 app.add_typer(almanac.app, name="almanac")
@@ -77,6 +81,9 @@ def main() -> None:
     except SpanlabError as error:
         typer.echo(f"spanlab: {error}", err=True)
         sys.exit(2)
+    except RunError as error:
+        typer.echo(f"spanlab: {error}", err=True)
+        sys.exit(1)
     except OSError as error:
         typer.echo(f"spanlab: {_place(error)}{error.strerror or error}", err=True)
         sys.exit(2 if isinstance(error, _WRONG_PATH) else 1)

@@ -1,41 +1,184 @@
-"""A training run on the terminal: a bar with the loss on stderr, and a line for every evaluation and every note."""
+"""How a run is shown to the person who waits for it: on stderr, as a bar on a terminal, else as lines now and then.
 
-from typing import TYPE_CHECKING
+Records come in as the loop yields them. Each evaluation and each note is a line that stays.
+"""
+
+import time
+from collections.abc import Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+from spanlab.cli.output import note
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
+    from spanlab.training.loop import Training
     from spanlab.training.records import Record
 
+_QUIET_SECONDS = 30.0
+_QUIET_SHARE = 0.05
+"""Without a terminal a step is told of after so long, or after so large a share of the run."""
 
-class StepProgress:
-    """Told of every record; without a terminal only evaluations and notes are written."""
 
-    def __init__(self, steps: int) -> None:
+class TrainingProgress:
+    """Shows the records of one run of `total` steps, of which `first` were done before."""
+
+    def __init__(self, total: int, first: int = 0) -> None:
+        self._total, self._first = total, first
+        self._display: _Display | None = None
+
+    def __enter__(self) -> Self:
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
         console = Console(stderr=True)
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        self._bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
-        self._task = self._bar.add_task("training", total=steps)
-        self._console = console
-
-    def __enter__(self) -> "StepProgress":
-        self._bar.start()
+        self._display = (_Bar if console.is_terminal else _Lines)(console, self._total, self._first)
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._display is not None:
+            self._display.stop()
+            self._display = None
+
+    def log(self, record: "Record") -> None:
+        """Show one record."""
+        assert self._display is not None, "TrainingProgress is used within its context"
+        if record.split == "train":
+            self._display.step(record)
+            for line in record.notes:
+                self._display.say(f"step {record.step:,}: {line}")
+        else:
+            notes = f"  ({', '.join(record.notes)})" if record.notes else ""
+            self._display.say(f"step {record.step:,}, held out: {describe(record.metrics)}{notes}")
+
+    def say(self, line: str) -> None:
+        """A line that stays, such as where a run was resumed."""
+        assert self._display is not None, "TrainingProgress is used within its context"
+        self._display.say(line)
+
+
+class ShownRun:
+    """What a run is handed to be shown by: it starts the display when the run begins, and `close` ends it."""
+
+    def __init__(self) -> None:
+        self._progress: TrainingProgress | None = None
+
+    def start(self, training: "Training[Any]", notes: tuple[str, ...]) -> None:
+        """The run begins, or goes on."""
+        self._progress = TrainingProgress(training.steps, training.progress.step).__enter__()
+        for line in notes:
+            self._progress.say(line)
+
+    def log(self, record: "Record") -> None:
+        """One record."""
+        assert self._progress is not None, "the run has not begun"
+        self._progress.log(record)
+
+    def close(self) -> None:
+        """Nothing more is shown."""
+        if self._progress is not None:
+            self._progress.__exit__(None, None, None)
+
+
+def describe(metrics: Mapping[str, float]) -> str:
+    """`loss 6.1 (mlm 3.0, sbo 3.1)  accuracy (mlm 0.4, sbo 0.2)`: each metric with its parts by objective."""
+    whole: dict[str, list[str]] = {}
+    parts: dict[str, list[str]] = {}
+    for name, value in metrics.items():
+        metric, _, part = name.partition(".")
+        whole.setdefault(metric, [])
+        if part:
+            parts.setdefault(metric, []).append(f"{part} {_number(value)}")
+        else:
+            whole[metric].append(_number(value))
+    told = []
+    for metric, values in whole.items():
+        bracket = [f"({', '.join(parts[metric])})"] if metric in parts else []
+        told.append(" ".join([metric.replace("_", " "), *values, *bracket]))
+    return "  ".join(told)
+
+
+def _number(value: float) -> str:
+    return f"{value:,.3f}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
+def _losses(record: "Record") -> str:
+    return describe({name: value for name, value in record.metrics.items() if name.partition(".")[0] == "loss"})
+
+
+def _rates(record: "Record") -> str:
+    metrics = record.metrics
+    told = [f"lr {metrics['lr']:.2e}"] if "lr" in metrics else []
+    if "tokens_per_second" in metrics:
+        told.append(f"{metrics['tokens_per_second']:,.0f} tokens/s")
+    return "  ".join(told)
+
+
+class _Display(Protocol):
+    def step(self, record: "Record") -> None: ...
+
+    def say(self, line: str) -> None: ...
+
+    def stop(self) -> None: ...
+
+
+class _Bar:
+    """A bar on the last line of the terminal; what stays is written above it."""
+
+    def __init__(self, console: "Console", total: int, first: int) -> None:
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+        from rich.table import Column
+
+        self._console = console
+        self._bar = Progress(
+            MofNCompleteColumn(),
+            BarColumn(bar_width=12),
+            TimeRemainingColumn(),
+            # Of a narrow terminal this column takes what the others leave.
+            TextColumn("{task.fields[told]}", markup=False, table_column=Column(ratio=1, no_wrap=True)),
+            console=console,
+            expand=True,
+            refresh_per_second=4,
+            speed_estimate_period=120,  # long enough for an evaluation to count
+            redirect_stdout=False,  # results go where the user sends them
+        )
+        self._task = self._bar.add_task("training", total=total, completed=first, told="")
+        self._bar.start()
+
+    def step(self, record: "Record") -> None:
+        self._bar.update(self._task, completed=record.step, told=f"{_losses(record)}  {_rates(record)}")
+
+    def say(self, line: str) -> None:
+        self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    def stop(self) -> None:
         self._bar.stop()
 
-    def tell(self, record: "Record") -> None:
-        """One step or one evaluation."""
-        if record.split == "train":
-            loss, speed = record.metrics["loss"], record.metrics["tokens_per_second"]
-            self._bar.update(self._task, completed=record.step, description=f"loss {loss:.3f}, {speed:,.0f} tokens/s")
-        else:
-            scores = ", ".join(f"{name} {value:.2f}" for name, value in record.metrics.items())
-            self._say(f"step {record.step}, epoch {record.epoch:.2f}: {scores}")
-        for line in record.notes:
-            self._say(f"step {record.step}: {line}")
 
-    def _say(self, line: str) -> None:
-        self._console.print(line, highlight=False, markup=False, soft_wrap=True)
+class _Lines:
+    """Plain lines for a log file."""
+
+    def __init__(self, console: "Console", total: int, first: int) -> None:
+        self._total, self._first = total, first
+        self._began = self._told_at = time.monotonic()
+        self._told_step = first
+
+    def step(self, record: "Record") -> None:
+        now, step = time.monotonic(), record.step
+        enough = step - self._told_step >= _QUIET_SHARE * self._total or now - self._told_at >= _QUIET_SECONDS
+        if enough or step == self._first + 1 or step >= self._total:
+            self._told_at, self._told_step = now, step
+            share = f"{step:,}/{self._total:,} ({step / self._total:.0%})"
+            self.say("  ".join([f"step {share}", _losses(record), _rates(record), self._remaining(step, now)]))
+
+    def say(self, line: str) -> None:
+        note(line)
+
+    def stop(self) -> None:
+        """A line is whole when it is written."""
+
+    def _remaining(self, step: int, now: float) -> str:
+        seconds = round((now - self._began) / (step - self._first) * (self._total - step))
+        return f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02} left"

@@ -1,1 +1,1 @@
-"""A model folder, ready to answer: loaded, batched by tokens, results in the order of the inputs."""
+"""From a model folder and a text to typed results with character offsets."""

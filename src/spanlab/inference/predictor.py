@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spanlab.errors import InputError
+from spanlab.tasks.criterion import TaskCriterion
 from spanlab.tasks.embedding import embed_texts
 from spanlab.tasks.examples import check_known_labels, read_labelled
 from spanlab.tasks.formats.row import Row
@@ -33,6 +34,7 @@ class Predictor:
 
     def __init__(self, model: TaskModel, place: Place) -> None:
         self.model, self.place = model, place
+        self._network = TaskCriterion(model.encoder, model.heads)
 
     @property
     def tasks(self) -> tuple[str, ...]:
@@ -74,8 +76,7 @@ class Predictor:
         while portion := list(islice(reading, PORTION)):
             examples = [_read(type(chosen), row) for row in portion]
             computed = compute(
-                self.model.encoder,
-                self.model.heads[name],
+                self._network,
                 chosen,
                 examples,
                 self.model.framing(name),

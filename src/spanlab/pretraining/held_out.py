@@ -66,5 +66,5 @@ def training_frequencies(samples: Samples) -> Frequencies:
         for first in range(0, len(split.held_out), 1024):
             ids = examples.blocks.batch(split.held_out[first : first + 1024]).ids
             counts = np.maximum(counts - np.bincount(ids, minlength=len(counts)), 0)
-    smoothed: Frequencies = counts + 1.0
-    return smoothed / smoothed.sum()
+    frequencies: Frequencies = (counts + 1) / (counts + 1).sum()
+    return frequencies

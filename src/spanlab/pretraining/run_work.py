@@ -55,10 +55,10 @@ def build_work(
     beginning = build_model(recipe, tokenizer, init)
     criterion = beginning.criterion
     criterion.require_targets(data.step(0, part=0, parts=1)[0])
-    assert isinstance(criterion, Mixture | ReplacedToken)
+    assert isinstance(criterion, nn.Module)
 
-    def export(folder: Path) -> None:
-        save_criterion(folder, criterion, recipe.system)
+    def export(model: nn.Module, folder: Path) -> None:
+        save_criterion(folder, model, recipe.system)
         tokenizer.save(folder)
 
     work = Work(
@@ -83,11 +83,12 @@ def check_recipe(recipe: Recipe) -> None:
         return  # pairs without a question are two segments, as ELECTRA had them
 
 
-def save_criterion(folder: Path, criterion: Mixture | ReplacedToken, system: str) -> None:
+def save_criterion(folder: Path, criterion: nn.Module, system: str) -> None:
     """The model folder of what was trained, heads included."""
     if isinstance(criterion, ReplacedToken):
         criterion.pair.save_pretrained(folder)
     else:
+        assert isinstance(criterion, Mixture)
         save_model(folder, criterion.encoder, criterion.heads, system=system)
 
 

@@ -20,7 +20,13 @@ from torch import Tensor, nn
 
 from spanlab.encoder import Encoder, SequenceHead
 from spanlab.errors import ConfigError, InputError
-from spanlab.metrics.classification import class_table, label_set_table, score_classes, score_label_sets
+from spanlab.metrics.classification import (
+    class_table,
+    confusion_matrix,
+    label_set_table,
+    score_classes,
+    score_label_sets,
+)
 from spanlab.objectives.objective import ObjectiveLoss, loss_and_accuracy
 from spanlab.tasks.fields import is_label, label_problems, read_id, read_text, shown, text_problems
 from spanlab.tasks.formats.row import FileShape, Row
@@ -28,7 +34,7 @@ from spanlab.tasks.framing import Framing
 from spanlab.tasks.head import Encoded, StandardHead
 from spanlab.tasks.losses import balanced_weights, label_set_loss, one_label_loss
 from spanlab.tasks.problem import Problem
-from spanlab.tasks.result import Result, Scores, about
+from spanlab.tasks.result import Mistake, Result, Scores, about
 from spanlab.tasks.sample import Sample, SampleBatch, TensorBatch
 from spanlab.tasks.settings import TaskConfig
 from spanlab.tasks.summary import add_pooler, reads_to_the_right, summary_tokens
@@ -107,6 +113,11 @@ class ClassificationHead(nn.Module):
     def standard(self) -> StandardHead:
         """All of its weights are the sequence head's."""
         return StandardHead(kind="sequence", layer=self.layer, labels=self.labels)
+
+    @property
+    def uses_pooler(self) -> bool:
+        """Where the family has one."""
+        return self.layer.on_pooled
 
     def count(self, batch: SampleBatch) -> int:
         """One term a sample."""
@@ -338,7 +349,18 @@ class Classification:
             gold = [example.labels[0] for example in examples]
             found = [result.label for result in results if isinstance(result, ClassificationResult)]
             metrics, table = score_classes(gold, found), class_table(gold, found)
-        return Scores(task=self.name, count=len(examples), metrics=metrics, per_label=table)
+        confusion = None if sets else confusion_matrix(gold, found)
+        return Scores(task=self.name, count=len(examples), metrics=metrics, per_label=table, confusion=confusion)
+
+    def mistake(self, example: ClassificationExample, result: ClassificationResult | LabelSetResult) -> Mistake | None:
+        """A label that is not the right one, or a set with one too many or too few."""
+        found = result.labels if isinstance(result, LabelSetResult) else (result.label,)
+        wrong = set(found) ^ set(example.labels)
+        if not wrong:
+            return None
+        badness = max(abs(result.scores.get(label, 1.0) - (label not in found)) for label in wrong)
+        shown, gold = escape(example.text), ", ".join(example.labels)
+        return Mistake(badness=badness, shown=shown, gold=gold, predicted=", ".join(found))
 
 
 def _micro_f1(gold_EL: NDArray[np.bool_], found_EL: NDArray[np.bool_]) -> float:

@@ -6,7 +6,7 @@ the whole step, and the tasks' losses are weighted and added.
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import nn
@@ -28,6 +28,9 @@ class TaskCriterion(nn.Module):
         self.encoder = encoder
         self.heads = nn.ModuleDict({name: cast(nn.Module, head) for name, head in heads.items()})
         self.weights = {name: weights.get(name, 1.0) for name in heads}
+        pooler = getattr(encoder, "pooler", None)
+        if pooler is not None and not any(head.uses_pooler for head in heads.values()):
+            pooler.requires_grad_(False)  # processes wait for every gradient, and none would come
 
     def head(self, task: str) -> Head:
         """The head of a task."""
@@ -37,11 +40,25 @@ class TaskCriterion(nn.Module):
         """The terms of each task in this batch."""
         return {name: self.head(name).count(batch) if name == batch.task else 0 for name in self.heads}
 
-    def forward(self, batch: TensorBatch, counts: Mapping[str, int] | None = None) -> CriterionLoss:
-        """The loss of this batch as a part of a step with `counts` terms; alone, its own counts."""
+    def forward(
+        self,
+        batch: TensorBatch,
+        counts: Mapping[str, int] | None = None,
+        *,
+        answer: bool = False,
+        most_tokens: int | None = None,
+    ) -> Any:  # noqa: ANN401 (a CriterionLoss, or the head's own tensors)
+        """The loss of this batch as a part of a step with `counts` terms; alone, its own counts.
+
+        With `answer` the head's logits instead, computed at most `most_tokens` tokens at a time. Both go through this
+        one method, since a model that is spread over processes is only whole inside it.
+        """
         task = batch.batch.task
         head = self.head(task)
-        part = head.loss(head(encode_samples(self.encoder, batch)), batch)
+        logits = head(encode_samples(self.encoder, batch, most_tokens=most_tokens))
+        if answer:
+            return logits
+        part = head.loss(logits, batch)
         terms = part.count if counts is None else counts[task]
         value = self.weights[task] / max(1, terms) * part.total
         zero = part.total.new_zeros(())

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from spanlab.encoder import Encoder
 from spanlab.objectives.objective import ObjectiveLoss, in_full_precision
+from spanlab.tasks.criterion import TaskCriterion
 from spanlab.tasks.framing import Framing
 from spanlab.tasks.head import Encoded
 from spanlab.tasks.outputs import compute_outputs
@@ -35,6 +36,7 @@ class MeanOfTokens(nn.Module):
     """The head of a plain embedding: no weights."""
 
     standard = None
+    uses_pooler = False
 
     def count(self, batch: SampleBatch) -> int:
         """There is no loss."""
@@ -66,7 +68,8 @@ def embed_texts(
         for number, tokens in enumerate(framing.tokenize(texts))
         for window in framing.single(tokens)
     ]
-    sums = compute_outputs(encoder, MeanOfTokens(), samples, task="embedding", batch_tokens=batch_tokens, place=place)
+    network = TaskCriterion(encoder, {"embedding": MeanOfTokens()})
+    sums = compute_outputs(network, samples, task="embedding", batch_tokens=batch_tokens, place=place)
     vectors_ED = np.zeros((len(texts), encoder.config.width), np.float32)
     np.add.at(vectors_ED, [sample.example for sample in samples], np.array(sums).reshape(-1, encoder.config.width))
     # The direction of the sum is that of the mean.

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 from spanlab.configuration import Source, from_mapping, merge, to_mapping
 from spanlab.encoder import Model, load_model
@@ -25,7 +26,7 @@ from spanlab.tasks.data import SampleData
 from spanlab.tasks.examples import Examples, check_known_labels, read_labelled
 from spanlab.tasks.model import TaskModel, framing_for, save_task_model
 from spanlab.tasks.prediction import compute
-from spanlab.tasks.result import Result, Scores
+from spanlab.tasks.result import Mistake, Result, Scores
 from spanlab.tasks.sample import Sample, SampleBatch
 from spanlab.tasks.settings import TaskConfig
 from spanlab.tasks.table import find_task
@@ -77,6 +78,7 @@ class FineTuning:
         self.scores: Scores | None = None
         self.dev_results: Sequence[Result] = ()
         self._dev_samples: Sequence[Sample] | None = None
+        self._network = TaskCriterion(self.encoder, {self.name: self.head})
         self.work = self._build_work(samples)
 
     def _read_dev(self) -> Examples | None:
@@ -104,7 +106,7 @@ class FineTuning:
         training, data = self.config.training, self.config.data
         mean_length = sum(sample.tokens for sample in samples) // sum(len(sample.sequences) for sample in samples)
         return Work(
-            criterion=TaskCriterion(self.encoder, {self.name: self.head}),
+            criterion=self._network,
             data=SampleData(
                 samples,
                 task=self.name,
@@ -128,8 +130,7 @@ class FineTuning:
         if self._dev_samples is None:
             self._dev_samples = self.task.encode(self.dev.examples, self._framing, labelled=False)
         computed = compute(
-            self.encoder,
-            self.head,
+            self._network,
             self.task,
             self.dev.examples,
             self._framing,
@@ -143,18 +144,19 @@ class FineTuning:
         self.scores = self.task.score(self.dev.examples, self.dev_results)
         return dict(self.scores.metrics)
 
-    def export(self, folder: Path) -> None:
-        """The model as it is now, with its card."""
-        encoder = merged(self.encoder)
+    def export(self, network: nn.Module, folder: Path) -> None:
+        """A model folder of `network`, which is this run's own or a whole copy of it, with its card."""
+        assert isinstance(network, TaskCriterion)
+        encoder, head = merged(network.encoder), network.head(self.name)
         model = TaskModel(
             encoder=encoder,
             tokenizer=self.tokenizer,
             tasks={self.name: self.task},
-            heads={self.name: self.head},
+            heads={self.name: head},
             system=self._system,
         )
         save_task_model(folder, model)
-        standard = self.head.standard
+        standard = head.standard
         facts = CardFacts(
             base=Path(self.sources.model).name,
             train=Path(self.train.path).name,
@@ -165,6 +167,13 @@ class FineTuning:
             transformers_class=None if standard is None else class_of(encoder, standard.kind),
         )
         (folder / "README.md").write_text(write_card(self.task, facts, self.scores), encoding="utf-8")
+
+    def mistakes(self) -> list[Mistake]:
+        """What the last evaluation got wrong, the worst first."""
+        if self.dev is None or not self.dev_results:
+            return []
+        found = (self.task.mistake(*pair) for pair in zip(self.dev.examples, self.dev_results, strict=True))
+        return sorted((mistake for mistake in found if mistake is not None), key=lambda mistake: -mistake.badness)
 
     def notes(self) -> list[str]:
         """What a person should know before the run."""

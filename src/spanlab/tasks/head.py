@@ -44,6 +44,10 @@ class Head(Protocol):
     def standard(self) -> "StandardHead | None":
         """The layer that transformers has a class for, if it is all there is here."""
 
+    @property
+    def uses_pooler(self) -> bool:
+        """Whether `Encoded.pooled_BD` is looked at; where no head does, the pooler does not learn."""
+
     def count(self, batch: SampleBatch) -> int:
         """How many terms the loss of this batch has."""
 

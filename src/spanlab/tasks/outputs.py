@@ -1,39 +1,35 @@
 """Samples to outputs: the forward pass of prediction and of evaluation, in batches by tokens and in order of length."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
 import torch.distributed as dist
-from torch import nn
 
-from spanlab.encoder import Encoder
-from spanlab.tasks.criterion import encode_samples
-from spanlab.tasks.head import Head
+from spanlab.tasks.criterion import TaskCriterion
 from spanlab.tasks.sample import Sample, SampleBatch, pack_samples
 from spanlab.training.place import Place
 
 
 def compute_outputs(
-    encoder: Encoder, head: Head, samples: Sequence[Sample], *, task: str, batch_tokens: int, place: Place
+    network: TaskCriterion, samples: Sequence[Sample], *, task: str, batch_tokens: int, place: Place
 ) -> list[Any]:
     """The head's output for each sample, in order; several processes share the work and all get all of it."""
     batches = list(batches_by_tokens(samples, batch_tokens))
+    head = network.head(task)
     computed: dict[int, Any] = {}
-    modes = {module: module.training for module in (encoder, cast(nn.Module, head))}
-    for module in modes:
-        module.eval()
-    # no_grad and not inference_mode: adapters' parametrisations keep a cache that training must not meet as such.
+    training = network.training
+    network.eval()
+    # no_grad and not inference_mode: the same tensors may be trained on afterwards.
     with torch.no_grad(), place.autocast():
         # Every process runs the model equally often, as sharded models need: a last batch may be computed twice.
         for turn in range(-(-len(batches) // place.size)):
             indices = batches[min(turn * place.size + place.rank, len(batches) - 1)]
             batch = pack_samples(SampleBatch(task=task, samples=tuple(samples[i] for i in indices)), place.device)
-            logits = head(encode_samples(encoder, batch, most_tokens=batch_tokens))
+            logits = network(batch, answer=True, most_tokens=batch_tokens)
             computed.update(zip(indices, head.split(logits, batch), strict=True))
-    for module, mode in modes.items():
-        module.train(mode)
+    network.train(training)
     if place.size > 1:
         shares: list[dict[int, Any]] = [{}] * place.size
         dist.all_gather_object(shares, computed)

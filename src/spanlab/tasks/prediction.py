@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from spanlab.encoder import Encoder
+from spanlab.tasks.criterion import TaskCriterion
 from spanlab.tasks.framing import Framing
-from spanlab.tasks.head import Head
 from spanlab.tasks.outputs import compute_outputs
 from spanlab.tasks.result import Result
 from spanlab.tasks.sample import Sample
@@ -34,8 +33,7 @@ class Computed:
 
 
 def compute(
-    encoder: Encoder,
-    head: Head,
+    network: TaskCriterion,
     task: AnyTask,
     examples: Sequence[Any],
     framing: Framing,
@@ -48,7 +46,7 @@ def compute(
     """Run the model on examples; `samples` are theirs, where they are encoded already."""
     if samples is None:
         samples = task.encode(examples, framing, labelled=False)
-    outputs = compute_outputs(encoder, head, samples, task=name, batch_tokens=batch_tokens, place=place)
+    outputs = compute_outputs(network, samples, task=name, batch_tokens=batch_tokens, place=place)
     by_example: list[list[Sample]] = [[] for _ in examples]
     outputs_by_example: list[list[Any]] = [[] for _ in examples]
     numbered = zip(samples, outputs, strict=True)

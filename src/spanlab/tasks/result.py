@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, TypedDict
 
+from spanlab.metrics.classification import ConfusionMatrix
 from spanlab.metrics.precision_recall import LabelScores
 from spanlab.tasks.sample import Sample
 
@@ -54,10 +55,24 @@ class Scores:
     metrics: Mapping[str, float]
     per_label: Mapping[str, LabelScores] = field(default_factory=dict)
     """By label, for the model card and the report."""
+    confusion: ConfusionMatrix | None = None
+    """Of one label an example, for the report."""
 
     def to_dict(self) -> dict[str, Any]:
         """As `evaluate --json` prints it."""
         return {"task": self.task, "count": self.count, "metrics": dict(self.metrics)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mistake:
+    """A result that is not as it should be, for a reader."""
+
+    badness: float
+    """Mistakes are shown in order of this, the worst first: how sure the model was of what is wrong."""
+    shown: str
+    """The input, as HTML."""
+    gold: str
+    predicted: str
 
 
 def plain_values(value: Any) -> Any:  # noqa: ANN401 (anything a result holds)

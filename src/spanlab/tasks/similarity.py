@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from spanlab.encoder import Encoder, SequenceHead
 from spanlab.errors import ConfigError, InputError
-from spanlab.metrics.classification import class_table, score_classes
+from spanlab.metrics.classification import class_table, confusion_matrix, score_classes
 from spanlab.metrics.similarity import score_similarity
 from spanlab.objectives.objective import ObjectiveLoss, loss_and_accuracy
 from spanlab.tasks.classification import bars
@@ -33,7 +33,7 @@ from spanlab.tasks.framing import Framing
 from spanlab.tasks.head import Encoded, Head, StandardHead
 from spanlab.tasks.losses import balanced_weights, one_label_loss, squared_loss
 from spanlab.tasks.problem import Problem
-from spanlab.tasks.result import Result, Scores, about
+from spanlab.tasks.result import Mistake, Result, Scores, about
 from spanlab.tasks.sample import Sample, SampleBatch, TensorBatch
 from spanlab.tasks.settings import TaskConfig
 from spanlab.tasks.summary import add_pooler, reads_to_the_right, summary_tokens
@@ -113,6 +113,11 @@ class CrossHead(nn.Module):
         """All of its weights are the sequence head's."""
         return StandardHead(kind="sequence", layer=self.layer, labels=self.labels)
 
+    @property
+    def uses_pooler(self) -> bool:
+        """Where the family has one."""
+        return self.layer.on_pooled
+
     def count(self, batch: SampleBatch) -> int:
         """One term a sample."""
         return len(batch.samples)
@@ -140,6 +145,7 @@ class BiHead(nn.Module):
     """The cosine of two texts' vectors; no weights of its own."""
 
     standard = None
+    uses_pooler = False
 
     def count(self, batch: SampleBatch) -> int:
         """One term a sample."""
@@ -364,8 +370,26 @@ class Similarity:
         labels = [result.label for result in results if isinstance(result, PairLabelResult)]
         if labels:
             gold = [example.label or "" for example in examples]
-            table = class_table(gold, labels)
-            return Scores(task=self.name, count=len(gold), metrics=score_classes(gold, labels), per_label=table)
+            return Scores(
+                task=self.name,
+                count=len(gold),
+                metrics=score_classes(gold, labels),
+                per_label=class_table(gold, labels),
+                confusion=confusion_matrix(gold, labels),
+            )
         numbers = [result.score for result in results if isinstance(result, SimilarityResult)]
         wanted = [example.score or 0.0 for example in examples]
         return Scores(task=self.name, count=len(wanted), metrics=score_similarity(wanted, numbers))
+
+    def mistake(self, example: SimilarityExample, result: SimilarityResult | PairLabelResult) -> Mistake | None:
+        """Another label, or a score that is off by more than a tenth of the range."""
+        shown = f"{escape(example.text_a)}<br>{escape(example.text_b)}"
+        if isinstance(result, PairLabelResult):
+            if result.label == example.label:
+                return None
+            badness = result.scores.get(result.label, 1.0)
+            return Mistake(badness=badness, shown=shown, gold=example.label or "", predicted=result.label)
+        low, high = self.config.score_range
+        off = abs(result.score - (example.score or 0.0)) / (high - low)
+        gold, predicted = f"{example.score:.2f}", f"{result.score:.2f}"
+        return Mistake(badness=off, shown=shown, gold=gold, predicted=predicted) if off > 0.1 else None

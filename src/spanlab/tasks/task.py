@@ -18,7 +18,7 @@ from spanlab.tasks.formats.row import FileShape, Row
 from spanlab.tasks.framing import Framing
 from spanlab.tasks.head import Head
 from spanlab.tasks.problem import Problem
-from spanlab.tasks.result import Result, Scores
+from spanlab.tasks.result import Mistake, Result, Scores
 from spanlab.tasks.sample import Sample
 from spanlab.tasks.settings import TaskConfig
 
@@ -98,6 +98,9 @@ class Task(Protocol[Example, Outcome]):
 
     def score(self, examples: Sequence[Example], results: Sequence[Outcome]) -> Scores:
         """The task's metrics."""
+
+    def mistake(self, example: Example, result: Outcome) -> Mistake | None:
+        """What is wrong with a result; None where nothing is."""
 
 
 AnyTask = Task[Any, Any]

@@ -67,9 +67,11 @@ class Lamb(Optimizer):
         updates = self._directions(weights, group)
         if group["weight_decay"]:
             torch._foreach_add_(updates, weights, alpha=group["weight_decay"])
-        if not group["norm_or_bias"]:
-            torch._foreach_mul_(updates, _trust_ratios(weights, updates, group["norm_bounds"]))
-        torch._foreach_add_(weights, updates, alpha=-group["lr"])
+        if group["norm_or_bias"]:
+            torch._foreach_add_(weights, updates, alpha=-group["lr"])
+        else:
+            ratios = _trust_ratios(weights, updates, group["norm_bounds"])
+            torch._foreach_addcmul_(weights, updates, ratios, -group["lr"])
 
     def _directions(self, weights: list[Tensor], group: dict[str, Any]) -> list[Tensor]:
         """Adam's m̂ / (√v̂ + ε): where its fused step goes from zero with a rate of -1."""

@@ -12,12 +12,13 @@ from dataclasses import replace
 from typing import Generic, Literal
 
 import torch
+from torch import nn
 
 from spanlab.machine import keep_freed_memory, matrix_rate, peak_memory_gb
 from spanlab.training.checkpoints import Progress
 from spanlab.training.guards import SpikeWatch
 from spanlab.training.interrupts import Interrupts
-from spanlab.training.parallel import gathered
+from spanlab.training.parallel import put_shards_back
 from spanlab.training.place import Place
 from spanlab.training.records import Record
 from spanlab.training.run_folder import RunFolder
@@ -107,6 +108,10 @@ class Training(Generic[Batch]):
             self.run.write_status("running", self.progress, self.steps)
         self.place.wait()
 
+    def whole_model(self) -> nn.Module | None:
+        """The model with all its weights, on the first process alone; all processes must ask for it together."""
+        return self._stepper.whole.get()
+
     def _over(self) -> bool:
         patience = self.config.patience
         return self.progress.step >= self.steps or (patience is not None and self.progress.worse >= patience)
@@ -157,6 +162,7 @@ class Training(Generic[Batch]):
         self._stepper.model.eval()
         with torch.no_grad(), self._averaged():
             scores = self.work.evaluate(self.place)
+        put_shards_back(self._stepper.model)
         score, best = scores[self.work.primary], self.progress.best
         better = best is None or (score > best if self.work.higher_is_better else score < best)
         self.progress = replace(self.progress, evaluated=self.progress.step, worse=self.progress.worse + 1)
@@ -166,9 +172,10 @@ class Training(Generic[Batch]):
         return self._record("dev", scores, ("the best so far",) if better else ())
 
     def _export(self) -> None:
-        with self._averaged(), gathered(self._stepper.model):
-            if self.place.first:
-                self.run.put_model(self.work.export)
+        with self._averaged():
+            model = self.whole_model()
+            if model is not None:
+                self.run.put_model(lambda folder: self.work.export(model, folder))
             self.place.wait()
 
     def _averaged(self) -> ExitStack:

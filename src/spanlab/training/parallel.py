@@ -5,6 +5,7 @@ over all processes before the backward pass, so gradients must be added, and bot
 by their number.
 """
 
+import copy
 import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -56,17 +57,40 @@ def sending(model: nn.Module, *, last: bool) -> AbstractContextManager[object]:
     return nullcontext()
 
 
-@contextmanager
-def gathered(model: nn.Module) -> Iterator[None]:
-    """Inside, sharded weights are whole on every process, as export needs them; others are as they always are."""
-    shards = [module for module in model.modules() if isinstance(module, FSDPModule)]
-    for module in shards:
-        module.unshard()
-    try:
-        yield
-    finally:
-        for module in shards:
+def put_shards_back(model: nn.Module) -> None:
+    """After a forward pass without a backward one: a sharded model is left with whole weights here and there."""
+    for module in model.modules():
+        if isinstance(module, FSDPModule):
             module.reshard()
+
+
+class WholeModel:
+    """A model with all its weights on one process, to be exported or tried there; for a sharded one that is a copy."""
+
+    def __init__(self, model: nn.Module, place: Place, kind: str) -> None:
+        """Must be made before the model is spread."""
+        self._model, self._first = model, place.first
+        self._sharded = place.size > 1 and kind == "fsdp"
+        self._copy = copy.deepcopy(model).cpu() if self._sharded and self._first else None
+
+    @torch.no_grad()
+    def get(self) -> nn.Module | None:
+        """The model as it is now; None on all processes but the first. All of them must ask for it together."""
+        if not self._sharded:
+            return self._model if self._first else None
+        copied = {} if self._copy is None else tensors_of(self._copy)
+        for name, tensor in tensors_of(self._model).items():
+            gathered = whole(tensor)
+            if copied:
+                copied[name].copy_(gathered)
+        return self._copy
+
+
+def tensors_of(model: nn.Module) -> dict[str, Tensor]:
+    """Parameters and kept buffers by name; what several modules share is there once."""
+    kept = model.state_dict().keys()
+    buffers = {name: buffer for name, buffer in model.named_buffers() if name in kept}
+    return {**dict(model.named_parameters()), **buffers}
 
 
 def whole(tensor: Tensor) -> Tensor:

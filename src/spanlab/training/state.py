@@ -10,7 +10,7 @@ from spanlab.corpus.randomness import sample_keys
 from spanlab.errors import InputError
 from spanlab.training.averaging import MovingAverage
 from spanlab.training.checkpoints import Progress, Snapshot, Tensors
-from spanlab.training.parallel import gather_objects, like, whole
+from spanlab.training.parallel import gather_objects, like, tensors_of, whole
 from spanlab.training.place import Place
 from spanlab.training.work import Carrier
 
@@ -41,7 +41,7 @@ def take_snapshot(parts: Parts, progress: Progress) -> Snapshot:
     everyone = gather_objects(own, parts.place)
     return Snapshot(
         progress=progress,
-        weights={name: whole(tensor) for name, tensor in _tensors_of(parts.model).items()},
+        weights={name: whole(tensor) for name, tensor in tensors_of(parts.model).items()},
         optimiser=moments,
         average={} if parts.average is None else {name: whole(t) for name, t in parts.average.state().items()},
         processes={f"{rank}.{name}": tensor for rank, theirs in enumerate(everyone) for name, tensor in theirs.items()},
@@ -50,7 +50,7 @@ def take_snapshot(parts: Parts, progress: Progress) -> Snapshot:
 
 def restore_snapshot(parts: Parts, snapshot: Snapshot) -> None:
     """Put everything back as it was when the snapshot was taken."""
-    tensors = _tensors_of(parts.model)
+    tensors = tensors_of(parts.model)
     _check_names(snapshot.weights, tensors)
     with torch.no_grad():
         for name, tensor in tensors.items():
@@ -74,13 +74,6 @@ def seed_process(place: Place, seed: int, step: int = 0) -> None:
     """Begin this process's random numbers (dropout): its own, and the same whenever it begins at this step."""
     key = sample_keys(seed=seed, purpose="process", epoch=step, index=place.rank)
     torch.manual_seed(int(key[0] >> 1))
-
-
-def _tensors_of(model: nn.Module) -> dict[str, Tensor]:
-    """Parameters and kept buffers by name; what several modules share is there once."""
-    kept = model.state_dict().keys()
-    buffers = {name: buffer for name, buffer in model.named_buffers() if name in kept}
-    return {**dict(model.named_parameters()), **buffers}
 
 
 def _check_names(found: Tensors, wanted: Tensors) -> None:

@@ -17,7 +17,7 @@ from spanlab.training.averaging import MovingAverage
 from spanlab.training.guards import check_finite
 from spanlab.training.losses import LossParts, add_over_processes, add_parts
 from spanlab.training.optimisers import build_optimiser, set_learning_rate
-from spanlab.training.parallel import sending, spread
+from spanlab.training.parallel import WholeModel, sending, spread
 from spanlab.training.place import Place
 from spanlab.training.schedules import learning_rate_factor
 from spanlab.training.settings import TrainingConfig
@@ -45,6 +45,7 @@ class Stepper(Generic[Batch]):
         self.model = work.criterion.to(device=place.device, dtype=place.dtype)
         if config.compile:
             self.model.compile()
+        self.whole = WholeModel(self.model, place, config.parallel)
         self.spread = spread(self.model, place, config.parallel, work.shard_layers)
         self.optimiser = build_optimiser(self.model, config)
         self.scaler = torch.amp.GradScaler(place.device.type, enabled=place.precision == "fp16")
@@ -109,4 +110,4 @@ class Stepper(Generic[Batch]):
         self.scaler.update()
         self.optimiser.zero_grad(set_to_none=True)
         if self.average is not None:
-            self.average.update()
+            self.average.update(number)

@@ -75,8 +75,8 @@ class Work(Generic[Batch]):
     criterion: nn.Module
     """A model with its losses: a `Trainable`, and perhaps a `Carrier`."""
     data: StepData[Batch]
-    export: Callable[[Path], None]
-    """Writes the model as it is now into a folder, which is new; called on one process."""
+    export: Callable[[nn.Module, Path], None]
+    """Writes a model (the criterion, or a whole copy of a sharded one) into a new folder; called on one process."""
     evaluate: Callable[[Place], dict[str, float]] | None = None
     """Scores of the model as it is now on held-out data; called on all processes, which share the samples."""
     primary: str = "loss"

@@ -1,28 +1,26 @@
 """Fine-tuning from file to folder: it learns, resumes exactly, sweeps, loads in transformers, refuses bad data."""
 
 import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from spanlab.configuration import to_mapping
+from spanlab.configuration import merge
 from spanlab.encoder import load_model
 from spanlab.errors import ConfigError, InputError
-from spanlab.tasks.finetuning import Sources, resolve_config
+from spanlab.tasks.finetuning import FineTuning, Sources, resolve_config
 from spanlab.tasks.model import load_task_model
-from spanlab.tasks.run import FineTuningRun, finetune, sweep
 from spanlab.training.records import Record
+from spanlab.workflows.finetune import FinetuningJob, finetune, run_job, sweep
 from tests.tasks.almanac_files import write_topics
 
-QUICK: dict[str, Any] = {
-    "training.epochs": 4.0,
-    "training.lr": 3e-3,
-    "training.batch_size": 8,
-    "training.precision": "fp32",
-    "training.device": "cpu",
-}
+QUICK: dict[str, Any] = {"training": {"epochs": 4.0, "lr": 3e-3, "batch_size": 8, "precision": "fp32", "device": "cpu"}}
 
 
 @pytest.fixture
@@ -30,11 +28,18 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
     return write_topics(tmp_path / "data")
 
 
-def run(model: Path, files: tuple[Path, Path], out: Path, task: str = "classification", **changes: Any) -> list[Record]:
+def run(model: Path, files: tuple[Path, Path], out: Path, **changes: Any) -> list[Record]:
     records: list[Record] = []
     train, dev = files
-    finetune(task, model=model, train=train, dev=dev, out=out, on_record=records.append, **{**QUICK, **changes})
+    settings = merge(QUICK, changes)
+    finetune("classification", model=model, train=train, dev=dev, out=out, on_record=records.append, **settings)
     return records
+
+
+def job(model: Path, files: tuple[Path, Path], out: Path, **changes: Any) -> FinetuningJob:
+    train, dev = map(str, files)
+    sources = Sources(task="classification", model=str(model), train=train, dev=dev)
+    return FinetuningJob(sources=sources, config=resolve_config("classification", merge(QUICK, changes)), out=str(out))
 
 
 def test_it_learns_and_the_folder_holds_what_prediction_needs(
@@ -61,7 +66,7 @@ def test_the_folder_loads_in_transformers_with_the_same_logits(
     tiny_model: Path, files: tuple[Path, Path], tmp_path: Path
 ) -> None:
     hf = pytest.importorskip("transformers")
-    run(tiny_model, files, tmp_path / "run", **{"training.epochs": 1.0})
+    run(tiny_model, files, tmp_path / "run", training={"epochs": 1.0})
     folder = tmp_path / "run" / "model"
     theirs, report = hf.AutoModelForSequenceClassification.from_pretrained(folder, output_loading_info=True)
     assert not report["missing_keys"]
@@ -78,15 +83,19 @@ def test_the_folder_loads_in_transformers_with_the_same_logits(
 
 def test_a_stopped_run_goes_on_bit_for_bit(tiny_model: Path, files: tuple[Path, Path], tmp_path: Path) -> None:
     whole = run(tiny_model, files, tmp_path / "whole")
-    train, dev = map(str, files)
-    sources = Sources(task="classification", model=str(tiny_model), train=train, dev=dev)
-    config = resolve_config("classification", {"training": {key.split(".")[1]: value for key, value in QUICK.items()}})
-    stopped = FineTuningRun(sources, config, tmp_path / "run")
-    for record in stopped.records():
+    asked = job(tiny_model, files, tmp_path / "run")
+
+    class StoppedError(Exception):
+        """As if the process had ended."""
+
+    def stop(record: Record) -> None:
         if record.step == 9:
-            break
-    resumed = FineTuningRun(sources, config, tmp_path / "run", resume=True)
-    rest = list(resumed.records())
+            raise StoppedError
+
+    with pytest.raises(StoppedError):
+        run_job(asked, on_record=stop)
+    rest: list[Record] = []
+    run_job(replace(asked, resume=True), on_record=rest.append)
     assert 0 < rest[0].step <= 10
     losses = {record.step: record.metrics["loss"] for record in whole if record.split == "train"}
     assert all(record.metrics["loss"] == losses[record.step] for record in rest if record.split == "train")
@@ -95,21 +104,24 @@ def test_a_stopped_run_goes_on_bit_for_bit(tiny_model: Path, files: tuple[Path, 
         assert torch.equal(one, other)
     steps = [json.loads(line)["step"] for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     assert steps == sorted(steps)
-    other_rate = resolve_config("classification", {"training": {**to_mapping(config.training), "lr": 1.0}})
+    changed = job(tiny_model, files, tmp_path / "run", training={"lr": 1.0})
     with pytest.raises(InputError, match=r"the run was begun with training\.lr"):
-        FineTuningRun(sources, other_rate, tmp_path / "run", resume=True)
+        run_job(replace(changed, resume=True))
     with pytest.raises(InputError, match="--overwrite"):
-        FineTuningRun(sources, config, tmp_path / "run")
+        run_job(asked)
+    files[0].write_text(files[0].read_text() + '{"text": "one more", "label": "sport"}\n')
+    with pytest.raises(InputError, match="file_fingerprints"):
+        run_job(replace(asked, resume=True))
 
 
 @pytest.mark.parametrize(
     "changes",
     [
-        {"tuning.lora": 2, "training.lr": 0.05},
-        {"tuning.freeze": 1},
-        {"tuning.augment": 1},
+        {"tuning": {"lora": 2}, "training": {"lr": 0.05}},
+        {"tuning": {"freeze": 1}},
+        {"tuning": {"augment": 1}},
         {"class_weights": "balanced", "label_smoothing": 0.1},
-        {"data.length": 8},
+        {"data": {"length": 8}},
     ],
 )
 def test_options_learn_too_and_save_the_same_layout(
@@ -119,25 +131,23 @@ def test_options_learn_too_and_save_the_same_layout(
     assert max(record.metrics["accuracy"] for record in records if record.split == "dev") > 80
     saved = load_model(tmp_path / "run")
     assert saved.encoder.state_dict().keys() == load_model(tiny_model).encoder.state_dict().keys()
-    if "tuning.freeze" in changes:
+    if "freeze" in changes.get("tuning", {}):
         before = load_model(tiny_model).encoder
         assert torch.equal(saved.encoder.word_table, before.word_table)
 
 
 def test_a_sweep_keeps_the_best_rate(tiny_model: Path, files: tuple[Path, Path], tmp_path: Path) -> None:
-    train, dev = map(str, files)
-    sources = Sources(task="classification", model=str(tiny_model), train=train, dev=dev)
-    short = {**{key.split(".")[1]: value for key, value in QUICK.items()}, "epochs": 2.0}
-    config = resolve_config("classification", {"training": short})
+    asked = job(tiny_model, files, tmp_path / "run", training={"epochs": 2.0})
     told: list[float] = []
-    outcomes = sweep(sources, config, tmp_path / "run", rates=(1e-6, 3e-3), on_record=lambda lr, _: told.append(lr))
+    outcomes = sweep(asked, rates=(1e-6, 3e-3), on_record=lambda lr, _: told.append(lr))
     assert [outcome.lr for outcome in outcomes] == [1e-6, 3e-3]
     assert set(told) == {1e-6, 3e-3}
     summary = json.loads((tmp_path / "run" / "sweep.json").read_text())
     assert summary["best"] == max(outcomes, key=lambda outcome: outcome.score).lr == 3e-3
     assert load_task_model(tmp_path / "run").tasks
+    assert "lr: 0.003" in (tmp_path / "run" / "config.yaml").read_text()
     with pytest.raises(ConfigError, match="--dev"):
-        sweep(Sources(task="classification", model="m", train=train), config, tmp_path / "other")
+        sweep(replace(asked, sources=replace(asked.sources, dev=None)))
 
 
 def test_every_encoder_carries_a_task(files: tuple[Path, Path], tmp_path: Path) -> None:
@@ -147,7 +157,7 @@ def test_every_encoder_carries_a_task(files: tuple[Path, Path], tmp_path: Path) 
     native = write_tiny_model(tmp_path / "native", norm="rms")
     causal = write_tiny_model(tmp_path / "causal", architecture="transformer", causal=True, pooler=False, segments=0)
     for folder in (native, causal):
-        records = run(folder, files, tmp_path / f"run-{folder.name}", **{"training.epochs": 6.0})
+        records = run(folder, files, tmp_path / f"run-{folder.name}", training={"epochs": 6.0})
         assert max(record.metrics["accuracy"] for record in records if record.split == "dev") > 80
         assert load_task_model(tmp_path / f"run-{folder.name}").tasks
 
@@ -163,7 +173,7 @@ def test_an_encoder_of_transformers_carries_a_task(tiny_model: Path, files: tupl
     )
     hf.DistilBertModel(config).save_pretrained(tmp_path / "theirs")
     tokenizer.save(tmp_path / "theirs")
-    records = run(tmp_path / "theirs", files, tmp_path / "run", **{"training.epochs": 6.0})
+    records = run(tmp_path / "theirs", files, tmp_path / "run", training={"epochs": 6.0})
     assert records[-1].split == "dev"
     (result,) = load(tmp_path / "run", precision="fp32").predict("the river rose again")
     assert set(result.scores) == {"sport", "water"}
@@ -193,12 +203,37 @@ def test_bad_files_are_refused_before_anything_is_written(
 def test_bad_rows_are_dropped_on_request_and_counted(
     tiny_model: Path, files: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    train, dev = files
+    train, _ = files
     train.write_text(train.read_text() + '{"text": ""}\n{"text": "cut', encoding="utf-8")
     with pytest.raises(InputError, match=r"data\.bad_rows=drop"):
         run(tiny_model, files, tmp_path / "run")
-    sources = Sources(task="classification", model=str(tiny_model), train=str(train), dev=str(dev))
-    config = resolve_config("classification", {"data": {"bad_rows": "drop"}})
-    tuning = FineTuningRun(sources, config, tmp_path / "run").tuning
+    asked = job(tiny_model, files, tmp_path / "run", data={"bad_rows": "drop"})
+    tuning = FineTuning(asked.sources, asked.config)
     assert tuning.train.dropped == {"empty text": 1, "unreadable": 1}
     assert any("1 examples left out (empty text)" in line for line in tuning.notes())
+
+
+def test_the_page_shows_labels_confusions_and_errors(
+    tiny_model: Path, files: tuple[Path, Path], tmp_path: Path
+) -> None:
+    files[1].write_text(files[1].read_text() + '{"text": "the river <rose> again", "label": "sport"}\n')
+    run(tiny_model, files, tmp_path / "run")
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert all(title in page for title in ("Scores by label", "Confusion matrix", "Worst errors"))
+    assert "the river &lt;rose&gt; again" in page
+
+
+def test_two_processes_learn_what_one_does(tiny_model: Path, files: tuple[Path, Path], tmp_path: Path) -> None:
+    command = ["--model", str(tiny_model), "--train", str(files[0]), "--dev", str(files[1])]
+    settings = ["training.epochs=1", "training.lr=3e-3", "training.batch_size=8", "training.precision=fp32"]
+    losses = []
+    for processes in (1, 2):
+        out = tmp_path / f"run-{processes}"
+        start = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
+        asked = ["-m", "spanlab", "finetune", "classification", *command, "--out", str(out), *settings]
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+        done = subprocess.run([*start, *asked], check=False, capture_output=True, text=True, env=environment)
+        assert done.returncode == 0, done.stderr[-2000:]
+        lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+        losses.append([line.get("loss", line.get("accuracy")) for line in lines])
+    assert losses[0] == pytest.approx(losses[1], rel=1e-4)

@@ -1,0 +1,108 @@
+"""`spanlab pretrain`: a recipe and prepared text become a model."""
+
+from contextlib import closing
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from spanlab.cli.output import note, print_json, print_table
+from spanlab.cli.progress import ShownRun
+
+if TYPE_CHECKING:
+    from spanlab.workflows.following import RunResult
+    from spanlab.workflows.pretrain import PretrainingJob
+
+
+def pretrain(
+    recipe: Annotated[str, typer.Argument(help="spanbert, bert, roberta, albert, electra, or a YAML file.")],
+    overrides: Annotated[
+        list[str] | None, typer.Argument(help="key=value, such as size=mini training.steps=5000 masking.ratio=0.2")
+    ] = None,
+    data: Annotated[
+        list[str] | None, typer.Option("--data", help="A prepared corpus, DIR or DIR:WEIGHT; several are mixed.")
+    ] = None,
+    out: Annotated[str | None, typer.Option("--out", help="The run folder.")] = None,
+    init: Annotated[
+        str | None, typer.Option("--init", help="A model folder or hub id to continue from, instead of new weights.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run in --out.")] = False,
+    engine: Annotated[
+        Literal["local", "ray"], typer.Option("--engine", help="Here (also within torchrun), or on a Ray cluster.")
+    ] = "local",
+    workers: Annotated[int, typer.Option("--workers", help="With --engine ray: how many.", min=1)] = 2,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Try two steps; print memory and time estimates.")] = False,
+    print_config: Annotated[bool, typer.Option("--print-config", help="Print the resolved config and stop.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
+) -> None:
+    """Pre-train a model on prepared text, or continue to pre-train one.
+
+    Examples:
+      spanlab pretrain spanbert --data corpora/legal --out runs/legal size=mini
+      spanlab pretrain spanbert --data corpora/legal --init bert-base-cased --out runs/legal training.steps=20000
+      torchrun --nproc-per-node 8 -m spanlab pretrain roberta --data corpora/web:3 --data corpora/books --out runs/big
+    """
+    from spanlab.pretraining.recipe import load_recipe
+    from spanlab.workflows.pretrain import PretrainingJob, yaml_of
+
+    settings = load_recipe(recipe, overrides or [])
+    if print_config:
+        typer.echo(yaml_of(settings), nl=False)
+        return
+    job = PretrainingJob(
+        recipe=settings, data=tuple(data or ()), out=out or "", init=init, resume=resume, overwrite=overwrite
+    )
+    if dry_run:
+        _estimate(job, as_json=as_json)
+        return
+    _require_out(out)
+    result = _run_here(job) if engine == "local" else _run_on_ray(job, workers)
+    _conclude(result, as_json=as_json)
+
+
+def _require_out(out: str | None) -> None:
+    from spanlab.errors import InputError
+
+    if not out:
+        raise InputError("no run folder is given", fix="name one with --out DIR")
+
+
+def _run_here(job: "PretrainingJob") -> "RunResult":
+    from spanlab.workflows.pretrain import run_job
+
+    shown = ShownRun()
+    with closing(shown):
+        return run_job(job, on_start=shown.start, on_record=shown.log)
+
+
+def _run_on_ray(job: "PretrainingJob", workers: int) -> "RunResult":
+    from spanlab.workflows.ray_training import run_on_ray
+
+    note(f"training on {workers} Ray workers; {job.out}/metrics.jsonl tells how far it has come")
+    return run_on_ray(job, workers=workers)
+
+
+def _estimate(job: "PretrainingJob", *, as_json: bool) -> None:
+    from spanlab.workflows.dry_run import dry_run
+
+    found = dry_run(job)
+    if as_json:
+        print_json(found.to_dict())
+    else:
+        print_table(found.rows(), title="dry run")
+
+
+def _conclude(result: "RunResult", *, as_json: bool) -> None:
+    """What came of the run, on stdout, and what to type next, on stderr; only the first process of several speaks."""
+    import os
+
+    if os.environ.get("RANK", "0") != "0":
+        return
+    if as_json:
+        print_json(result.to_dict())
+        return
+    rows = [("outcome", result.outcome), ("steps", f"{result.steps:,}"), ("model", str(result.model))]
+    print_table([*rows, *((name, f"{value:.4f}") for name, value in result.scores.items())])
+    note(f"look at {result.folder / 'report.html'}")
+    if result.outcome == "time limit":
+        note("the time limit was reached: the same command with --resume goes on")
