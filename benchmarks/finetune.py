@@ -34,9 +34,11 @@ from spanlab.tasks.finetuning import FineTuning, Sources, resolve_config
 from spanlab.tasks.formats.reading import read_rows
 from spanlab.tasks.formats.row import Row
 from spanlab.tasks.prediction import compute
-from spanlab.tasks.run import FineTuningRun
 from spanlab.tasks.table import find_task
+from spanlab.training.loop import Training
 from spanlab.training.place import find_place
+from spanlab.training.records import Record
+from spanlab.training.run_folder import RunFolder
 from spanlab.training.schedules import learning_rate_factor
 
 LOSSES = 50
@@ -174,10 +176,18 @@ class Bench:
 
     def config(self, seed: int, **training: Any) -> Any:  # noqa: ANN401 (the task's config)
         """Our settings; the peer reads its own from them."""
-        shared = {"lr": self.contest.lr, "batch_size": 32, "epochs": self.epochs, "save_every": 10**9}
+        shared = {"lr": self.contest.lr, "batch_size": self.options.batch, "epochs": self.epochs, "save_every": 10**9}
         shared |= {"threads": self.options.threads, **training}
         data = {"length": self.contest.length, "batch_tokens": 10**6 if training.get("steps") else 16384}
         return resolve_config(self.contest.task, {"seed": seed, "data": data, "training": shared})
+
+
+def records(tuning: FineTuning, folder: Path) -> Iterator[Record]:
+    """Our side trains, in the loop that every run goes through."""
+    run, training = RunFolder(folder), tuning.config.training
+    run.begin({})
+    place = find_place(training.device, training.precision)
+    return Training(tuning.work, training, run, place, seed=tuning.config.seed).records()
 
 
 # ---- losses
@@ -187,9 +197,9 @@ def compare_losses(bench: Bench, model: Path) -> dict[str, float]:
     """The largest difference of the first losses."""
     quiet = without_dropout(model, bench.folder / "quiet")
     config = bench.config(0, steps=LOSSES, epochs=None, precision="fp32")
-    run = FineTuningRun(bench.sources(quiet, dev=False), config, bench.folder / "losses")
-    theirs = peer_losses(bench, quiet, run.tuning, config)
-    ours = [record.metrics["loss"] for record in run.records() if record.split == "train"]
+    tuning = FineTuning(bench.sources(quiet, dev=False), config)
+    theirs = peer_losses(bench, quiet, tuning, config)
+    ours = [record.metrics["loss"] for record in records(tuning, bench.folder / "losses") if record.split == "train"]
     worst = max(abs(a - b) for a, b in zip(ours, theirs, strict=True))
     print(
         f"  losses {ours[0]:.4f} and {theirs[0]:.4f} to {ours[-1]:.4f} and {theirs[-1]:.4f}, at most {worst:.1e} apart"
@@ -259,16 +269,14 @@ class Trained:
 
 def train_ours(bench: Bench, model: Path, seed: int) -> tuple[Trained, FineTuning]:
     """The product: its loop, scored after the last step."""
-    run = FineTuningRun(
-        bench.sources(model, dev=True), bench.config(seed, eval_every=10**9), bench.folder / f"run-{seed}"
-    )
+    tuning = FineTuning(bench.sources(model, dev=True), bench.config(seed, eval_every=10**9))
+    told = records(tuning, bench.folder / f"run-{seed}")
     began, seconds, score = time.perf_counter(), 0.0, 0.0
-    for record in run.records():
+    for record in told:
         if record.split == "train":
             seconds = time.perf_counter() - began
         else:
             score = record.metrics[bench.contest.metric] * (100 if bench.contest.metric == "spearman" else 1)
-    tuning = run.tuning
     place = find_place("cpu", "auto")
 
     def predict(examples: Sequence[Any]) -> list[Any]:
@@ -291,13 +299,13 @@ def train_peer(bench: Bench, model: Path, seed: int, tuning: FineTuning) -> Trai
     features = peer.features(tuning.train.examples)
     network = peer.build().train()
     training = tuning.config.training
-    steps_an_epoch = -(-len(features) // 32)
+    steps_an_epoch = -(-len(features) // bench.options.batch)
     total = round(steps_an_epoch * bench.epochs)
     optimiser = peer_optimiser(network, training.lr)
     order = torch.Generator().manual_seed(seed)
     began, step = time.perf_counter(), 0
     while step < total:
-        for chosen in torch.randperm(len(features), generator=order).split(32):
+        for chosen in torch.randperm(len(features), generator=order).split(bench.options.batch):
             batch = peer.labelled([features[i] for i in chosen.tolist()])
             with half_precision():
                 loss = peer.loss(network, batch)
@@ -366,6 +374,7 @@ def read_options() -> argparse.Namespace:
     parser.add_argument("--train", type=int, help="training examples of each task")
     parser.add_argument("--dev", type=int, help="dev examples of each task")
     parser.add_argument("--epochs", type=float)
+    parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--threads", type=int, default=2)
     return parser.parse_args()
 

@@ -23,7 +23,7 @@ from spanlab.inference.load import load
 from spanlab.inference.predictor import Predictor
 from spanlab.tasks.model import TaskModel
 from spanlab.tasks.qa import THRESHOLD, QuestionAnswering
-from spanlab.tasks.run import finetune
+from spanlab.workflows.finetune import finetune
 
 
 def write_parts(folder: Path, most: int | None) -> dict[str, Path]:

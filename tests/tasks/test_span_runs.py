@@ -9,19 +9,19 @@ import torch
 
 from spanlab.inference.load import load
 from spanlab.tasks.entities import NerResult
-from spanlab.tasks.run import finetune
 from spanlab.training.records import Record
+from spanlab.workflows.finetune import finetune
 from tests.tasks.test_ner import NESTED, ROWS
 from tests.tasks.test_qa import CAFE, FERRY, SILENT
 from tests.tasks.test_qa import ROWS as QUESTIONS
 
 QUICK: dict[str, Any] = {
-    "training.epochs": 60.0,
-    "training.lr": 3e-3,
-    "training.batch_size": 8,
-    "training.eval_every": 30,
-    "training.precision": "fp32",
-    "training.device": "cpu",
+    "epochs": 60.0,
+    "lr": 3e-3,
+    "batch_size": 8,
+    "eval_every": 30,
+    "precision": "fp32",
+    "device": "cpu",
 }
 
 
@@ -31,7 +31,8 @@ def run(task: str, rows: list[dict[str, Any]], model: Path, folder: Path, **chan
     file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     records: list[Record] = []
     out = folder / "run"
-    finetune(task, model=model, train=file, dev=file, out=out, on_record=records.append, **{**QUICK, **changes})
+    training = {**QUICK, **changes.pop("training", {})}
+    finetune(task, model=model, train=file, dev=file, out=out, on_record=records.append, training=training, **changes)
     scores = [dict(record.metrics) for record in records if record.split == "dev"]
     return max(scores, key=lambda one: one["f1"])
 
@@ -55,7 +56,7 @@ def test_entities(head: str, rows: list[dict[str, Any]], tiny_model: Path, tmp_p
 
 def test_entities_load_in_transformers(tiny_model: Path, tmp_path: Path) -> None:
     hf = pytest.importorskip("transformers")
-    run("ner", ROWS, tiny_model, tmp_path, **{"training.epochs": 2.0, "training.eval_every": 1})
+    run("ner", ROWS, tiny_model, tmp_path, training={"epochs": 2.0, "eval_every": 1})
     folder = tmp_path / "run" / "model"
     theirs, report = hf.AutoModelForTokenClassification.from_pretrained(folder, output_loading_info=True)
     assert not report["missing_keys"]
@@ -93,7 +94,7 @@ def test_answers(head: str, tiny_model: Path, tmp_path: Path) -> None:
 
 def test_answers_load_in_transformers(tiny_model: Path, tmp_path: Path) -> None:
     hf = pytest.importorskip("transformers")
-    run("qa", QUESTIONS, tiny_model, tmp_path, **{"training.epochs": 2.0, "training.eval_every": 1})
+    run("qa", QUESTIONS, tiny_model, tmp_path, training={"epochs": 2.0, "eval_every": 1})
     folder = tmp_path / "run" / "model"
     theirs, report = hf.AutoModelForQuestionAnswering.from_pretrained(folder, output_loading_info=True)
     assert not report["missing_keys"]

@@ -27,7 +27,7 @@ from spanlab.tasks.labelled_spans import TextSpan, are_nested, read_spans, span_
 from spanlab.tasks.ner_heads import EntitySpanHead, SpanLabels, TagHead
 from spanlab.tasks.problem import Problem
 from spanlab.tasks.pruning import Conflict, without_conflicts
-from spanlab.tasks.result import Scores, about
+from spanlab.tasks.result import Mistake, Scores, about
 from spanlab.tasks.sample import Arrays, Sample
 from spanlab.tasks.settings import TaskConfig
 from spanlab.tasks.spans import SpanConfig, enumerate_spans
@@ -263,6 +263,20 @@ class NamedEntities:
         predicted = [[(span.start, span.end, span.label) for span in result.spans] for result in results]
         metrics, table = score_entities(gold, predicted), entity_table(gold, predicted)
         return Scores(task=self.name, count=len(examples), metrics=metrics, per_label=table)
+
+    def mistake(self, example: NerExample, result: NerResult) -> Mistake | None:
+        """Entities that were missed, and wrong ones, which weigh as much as the model was sure of them."""
+        gold = {(span.start, span.end, span.label) for span in example.spans}
+        found = {(span.start, span.end, span.label): span.score for span in result.spans}
+        missed = gold - found.keys()
+        badness = len(missed) + sum(score for span, score in found.items() if span not in gold)
+        if not badness:
+            return None
+        wanted, given = (
+            ", ".join(f"{example.text[start:end]} ({label})" for start, end, label in sorted(spans))
+            for spans in (gold, found)
+        )
+        return Mistake(badness=badness, shown=result.to_html(), gold=wanted, predicted=given)
 
 
 Found = tuple[int, int, int, float]

@@ -38,6 +38,8 @@ def in_the_row(batch: TensorBatch, name: str) -> Tensor:
 class TagHead(nn.Module):
     """A tag for every unit, from its first token."""
 
+    uses_pooler = False
+
     def __init__(self, encoder: EncoderConfig, tags: tuple[str, ...], *, smoothing: float = 0.0) -> None:
         super().__init__()
         self.tokens = TokenHead(encoder, len(tags))
@@ -85,6 +87,7 @@ class EntitySpanHead(nn.Module):
     """A label, or none, for every candidate span."""
 
     standard = None
+    uses_pooler = False
 
     def __init__(
         self, encoder: EncoderConfig, labels: int, config: SpanConfig, *, inner_width: int, smoothing: float = 0.0

@@ -10,13 +10,14 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from html import escape
 from typing import ClassVar, Literal, Self
 
 import numpy as np
 
 from spanlab.encoder import Encoder
 from spanlab.errors import ConfigError
-from spanlab.metrics.squad import best_no_answer_threshold, score_answers
+from spanlab.metrics.squad import answer_scores, best_no_answer_threshold, score_answers
 from spanlab.tasks.answer_search import RankedAnswers, WindowAnswers, merge_windows, probabilities, tokens_over
 from spanlab.tasks.answers import Answer, QaExample, QaResult, answer_problems, question_problems, read_question
 from spanlab.tasks.fields import shown
@@ -24,7 +25,7 @@ from spanlab.tasks.formats.row import FileShape, Row
 from spanlab.tasks.framing import FramedWindow, Framing
 from spanlab.tasks.problem import Problem
 from spanlab.tasks.qa_heads import CandidateHead, PointerHead
-from spanlab.tasks.result import Scores, about
+from spanlab.tasks.result import Mistake, Scores, about
 from spanlab.tasks.sample import Arrays, Sample
 from spanlab.tasks.settings import TaskConfig, TaskDataConfig
 from spanlab.tasks.spans import SpanConfig
@@ -238,6 +239,16 @@ class QuestionAnswering:
         gold = [[answer.text for answer in example.answers] for example in examples]
         metrics = score_answers(gold, [result.answer for result in results], language=self._language(examples))
         return Scores(task=self.name, count=len(examples), metrics=metrics)
+
+    def mistake(self, example: QaExample, result: QaResult) -> Mistake | None:
+        """An answer that shares not all of its words with a right one."""
+        gold = [answer.text for answer in example.answers]
+        f1 = answer_scores(gold, result.answer, language=self._language([example])).f1
+        if f1 == 100.0:
+            return None
+        shown = f"<p><b>{escape(example.question)}</b></p>{result.to_html()}"
+        wanted = " | ".join(dict.fromkeys(gold))
+        return Mistake(badness=result.score * (1 - f1 / 100), shown=shown, gold=wanted, predicted=result.answer)
 
     def _language(self, examples: Sequence[QaExample]) -> str:
         chosen = self.config.language

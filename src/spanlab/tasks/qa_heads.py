@@ -37,6 +37,8 @@ def text_stops(batch: TensorBatch) -> Tensor:
 class PointerHead(nn.Module):
     """How well an answer begins, and ends, at each token."""
 
+    uses_pooler = False
+
     def __init__(self, encoder: EncoderConfig, *, max_answer: int, n_best: int) -> None:
         super().__init__()
         self.ends = AnswerHead(encoder)
@@ -89,6 +91,7 @@ class CandidateHead(nn.Module):
     """A score for every span of the context up to the longest answer, and one for no answer."""
 
     standard = None
+    uses_pooler = False
 
     def __init__(
         self, encoder: EncoderConfig, config: SpanConfig, *, inner_width: int, max_answer: int, n_best: int
