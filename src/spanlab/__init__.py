@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from spanlab.encoder import Encoder, EncoderConfig, SpanBoundaryHead
     from spanlab.inference.load import load
     from spanlab.workflows.finetune import finetune
+    from spanlab.workflows.pretrain import pretrain
 
-__all__ = ["Encoder", "EncoderConfig", "SpanBoundaryHead", "SpanMasking", "__version__", "finetune", "load"]
+__all__ = ["Encoder", "EncoderConfig", "SpanBoundaryHead", "SpanMasking", "__version__", "finetune", "load", "pretrain"]
 
 _HOMES = {
     "Encoder": "encoder",
@@ -24,6 +25,7 @@ _HOMES = {
     "SpanMasking": "corruption",
     "finetune": "workflows.finetune",
     "load": "inference.load",
+    "pretrain": "workflows.pretrain",
 }
 
 

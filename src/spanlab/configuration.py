@@ -78,14 +78,26 @@ def parse_overrides(overrides: Sequence[str]) -> dict[str, Any]:
             value = yaml.safe_load(text)
         except yaml.YAMLError:
             raise ConfigError(f"cannot read the value of '{override}'", fix="quote it as YAML would") from None
-        *parents, leaf = key.split(".")
-        place = mapping
-        for parent in parents:
-            place = place.setdefault(parent, {})
-            if not isinstance(place, dict):
-                raise ConfigError(f"'{key}' is set both as a value and as a section")
-        place[leaf] = value
+        _put(mapping, key, value)
     return mapping
+
+
+def nested(overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """`{"training.lr": 1e-4, "data": {"length": 64}}` as a nested mapping: dots in a key lead into sections."""
+    mapping: dict[str, Any] = {}
+    for key, value in overrides.items():
+        _put(mapping, key, value)
+    return mapping
+
+
+def _put(mapping: dict[str, Any], key: str, value: Any) -> None:  # noqa: ANN401 (any plain value)
+    *parents, leaf = key.split(".")
+    place = mapping
+    for parent in parents:
+        place = place.setdefault(parent, {})
+        if not isinstance(place, dict):
+            raise ConfigError(f"'{key}' is set both as a value and as a section")
+    place[leaf] = merge(place[leaf], value) if isinstance(place.get(leaf), dict) and isinstance(value, dict) else value
 
 
 def merge(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:

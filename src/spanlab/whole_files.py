@@ -20,7 +20,13 @@ def write_atomically(path: Path, data: bytes) -> None:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
-    partial.replace(path)
+    rename(partial, path)
+
+
+def rename(path: Path, place: Path) -> None:
+    """Give a file or folder its name for good: a power cut afterwards does not undo it."""
+    path.replace(place)
+    _to_disk(place.parent)
 
 
 def write_json(path: Path, mapping: Mapping[str, Any]) -> None:
@@ -36,12 +42,16 @@ def sha256_of(path: Path) -> str:
 
 def to_disk(folder: Path) -> None:
     """Wait until everything in a folder, its own entries included, is on the disk."""
-    for path in (*(found for found in folder.rglob("*")), folder):
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+    for path in (*folder.rglob("*"), folder):
+        _to_disk(path)
+
+
+def _to_disk(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def put_folder(new: Path, place: Path) -> None:
@@ -53,7 +63,7 @@ def put_folder(new: Path, place: Path) -> None:
     if place.exists():
         shutil.rmtree(old, ignore_errors=True)
         place.rename(old)
-    new.rename(place)
+    rename(new, place)
     shutil.rmtree(old, ignore_errors=True)
 
 

@@ -14,7 +14,7 @@ def test_the_shipped_recipes_are_the_published_systems() -> None:
     assert (span.masking.law, span.masking.geometric_p, span.masking.max_length) == ("span", 0.2, 10)
     assert span.objectives == {"mlm": 1.0, "sbo": 1.0}
     bert = load_recipe("bert")
-    assert (bert.masking.law, bert.masking.max_predictions, bert.masking.static) == ("subword", 20, 10)
+    assert (bert.masking.law, bert.masking.max_predictions, bert.masking.static) == ("subword", 77, 10)
     assert bert.objectives == {"mlm": 1.0, "nsp": 1.0}
     albert = load_recipe("albert")
     assert (albert.masking.law, albert.masking.max_length, albert.data.blocks) == ("ngram", 3, "sentence-order")

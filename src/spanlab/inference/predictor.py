@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from spanlab.errors import InputError
 from spanlab.tasks.criterion import TaskCriterion
 from spanlab.tasks.embedding import embed_texts
-from spanlab.tasks.examples import check_known_labels, read_labelled
+from spanlab.tasks.examples import check_known_labels, encode_examples, read_labelled
 from spanlab.tasks.formats.row import Row
 from spanlab.tasks.model import TaskModel, framing_for
 from spanlab.tasks.prediction import compute
@@ -59,7 +59,13 @@ class Predictor:
         several: Iterable[Input] = [inputs] if alone else inputs  # type: ignore[list-item]
         name = self.model.name_of(task)
         kind = type(self.model.tasks[name])
-        return list(self.predict_rows((to_row(kind, item) for item in several), task=name, batch_tokens=batch_tokens))
+        return list(
+            self.predict_rows(
+                (to_row(kind, number, item) for number, item in enumerate(several)),
+                task=name,
+                batch_tokens=batch_tokens,
+            )
+        )
 
     def predict_rows(
         self,
@@ -72,14 +78,16 @@ class Predictor:
         """Results for the rows of a file as they come; numbered from `first` where they have no id."""
         name = self.model.name_of(task)
         chosen = self.model.tasks[name]
+        framing = self.model.framing(name)
         reading = iter(rows)
         while portion := list(islice(reading, PORTION)):
-            examples = [_read(type(chosen), row) for row in portion]
+            readable = [_readable(row) for row in portion]
+            examples = [chosen.read(row, labelled=False) for row in readable]
+            samples = encode_examples(chosen, examples, readable, framing, labelled=False)
             computed = compute(
                 self._network,
-                chosen,
                 examples,
-                self.model.framing(name),
+                samples,
                 name=name,
                 batch_tokens=batch_tokens,
                 place=self.place,
@@ -125,19 +133,20 @@ class Predictor:
         return tasks[0].config.data if len(tasks) == 1 else TaskDataConfig()
 
 
-def to_row(kind: type[AnyTask], item: Input) -> Row:
+def to_row(kind: type[AnyTask], number: int, item: Input) -> Row:
     """An input from Python as a row; a text or a tuple fills the task's required fields in their order."""
+    place = f"input {number}"
     if isinstance(item, Mapping):
-        return Row(values=item)
+        return Row(values=item, path=place)
     parts = (item,) if isinstance(item, str) else tuple(item)
     required = kind.shape.required
     if len(parts) != len(required):
         wanted = " and ".join(required)
-        raise InputError(f"{kind.name} takes {wanted}, and an input has {len(parts)} parts", fix=f"give ({wanted})")
-    return Row(values=dict(zip(required, parts, strict=True)))
+        raise InputError(f"{kind.name} takes {wanted}, and this has {len(parts)} parts", path=place)
+    return Row(values=dict(zip(required, parts, strict=True)), path=place)
 
 
-def _read(kind: type[AnyTask], row: Row | InputError) -> Any:  # noqa: ANN401 (the task's own example)
+def _readable(row: Row | InputError) -> Row:
     if isinstance(row, InputError):
         raise row
-    return kind.read(row, labelled=False)
+    return row

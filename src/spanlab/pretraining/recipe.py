@@ -11,7 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
 
-from spanlab.configuration import Source, from_mapping, merge, parse_overrides, read_yaml
+from spanlab.configuration import Source, from_mapping, merge, nested, parse_overrides, read_yaml
 from spanlab.corruption.masking import MaskingConfig
 from spanlab.encoder import SpanBoundaryConfig
 from spanlab.errors import ConfigError, did_you_mean
@@ -106,21 +106,20 @@ def shipped_recipes() -> list[str]:
 
 
 def load_recipe(name_or_path: str, overrides: Sequence[str] | Mapping[str, Any] = ()) -> Recipe:
-    """A shipped recipe or a YAML file, with overrides laid over it: `key=value` texts or a nested mapping."""
+    """A shipped recipe or a YAML file, with overrides laid over it: `key=value` texts or a mapping."""
     mapping, source = read_yaml(_locate(name_or_path))
-    changes = dict(overrides) if isinstance(overrides, Mapping) else parse_overrides(overrides)
+    changes = nested(overrides) if isinstance(overrides, Mapping) else parse_overrides(overrides)
     sizes = mapping.pop("sizes", None) or {}
-    size = changes.get("size", mapping.get("size", Recipe.size))
+    size = str(changes.get("size", mapping.get("size", Recipe.size)))
     if not isinstance(sizes, Mapping):
         raise source.error(("sizes",), "'sizes' must hold a section for each size")
-    _check_overrides(changes, mapping, sizes)
-    return from_mapping(Recipe, merge(merge(mapping, sizes.get(size) or {}), changes), source)
-
-
-def _check_overrides(changes: Mapping[str, Any], mapping: Mapping[str, Any], sizes: Mapping[str, Any]) -> None:
-    """A mistake in an override is told without the file's name, which is not where it is."""
-    required = {name: mapping[name] for name in ("system",) if name in mapping}
-    from_mapping(Recipe, merge(required, changes), Source())
+    try:
+        return from_mapping(Recipe, merge(merge(mapping, sizes.get(size) or {}), changes), source)
+    except ConfigError:
+        # A mistake in an override is told without the file's name, which is not where it is.
+        required = {"system": mapping["system"]} if "system" in mapping else {}
+        from_mapping(Recipe, merge(required, changes), Source())
+        raise
 
 
 def _locate(name_or_path: str) -> Path:

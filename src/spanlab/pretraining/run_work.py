@@ -13,6 +13,7 @@ from spanlab.encoder.accounting import flops_per_token
 from spanlab.encoder.block import Block
 from spanlab.errors import ConfigError, InputError
 from spanlab.objectives import Mixture, ReplacedToken
+from spanlab.pretraining.card import write_card
 from spanlab.pretraining.held_out import HeldOut
 from spanlab.pretraining.model import Beginning, build_model
 from spanlab.pretraining.recipe import PAIRS, Recipe
@@ -57,9 +58,16 @@ def build_work(
     criterion.require_targets(data.step(0, part=0, parts=1)[0])
     assert isinstance(criterion, nn.Module)
 
+    card = write_card(
+        recipe,
+        [item.corpus.folder.resolve().name for item in corpora],
+        sum(item.corpus.counts.tokens for item in corpora),
+    )
+
     def export(model: nn.Module, folder: Path) -> None:
         save_criterion(folder, model, recipe.system)
         tokenizer.save(folder)
+        (folder / "README.md").write_text(card, encoding="utf-8")
 
     work = Work(
         criterion=criterion,

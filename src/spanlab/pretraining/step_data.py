@@ -40,11 +40,13 @@ class PretrainingData:
         }
         self.steps_per_epoch = sampled[lengths[0][1]].epoch_samples / self._batch_size
         self.steps = training.total_steps(self.steps_per_epoch)
-        firsts = np.floor(np.cumsum([0.0, *(share for share, _ in lengths[:-1])]) * self.steps).astype(int)
+        before = np.cumsum([0.0, *(share for share, _ in lengths[:-1])])
+        firsts = np.floor(before * self.steps + 1e-6).astype(int)
         self.phases = [
             Phase(int(first), length, sampled[length]) for first, (_, length) in zip(firsts, lengths, strict=True)
         ]
         self._warmup = round(training.batch_warmup * self.steps)
+        self._warmup_samples = np.cumsum([0, *map(self.batch_size, range(self._warmup))])
 
     def batch_size(self, step: int) -> int:
         """Samples of a step: all, or in the warm-up a share that grows from an eighth."""
@@ -54,9 +56,11 @@ class PretrainingData:
 
     def samples_before(self, step: int) -> int:
         """Samples of all steps before this one, of the same phase."""
-        first = self._phase(step).first
-        growing = range(first, min(step, self._warmup))
-        return sum(map(self.batch_size, growing)) + self._batch_size * max(0, step - max(first, self._warmup))
+        return self._samples_so_far(step) - self._samples_so_far(self._phase(step).first)
+
+    def _samples_so_far(self, step: int) -> int:
+        growing = min(step, self._warmup)
+        return int(self._warmup_samples[growing]) + self._batch_size * (step - growing)
 
     def step(self, number: int, *, part: int, parts: int) -> list[ExampleBatch]:
         """The micro-batches of a step for one process."""
@@ -72,8 +76,13 @@ class PretrainingData:
         return [samples.batch(shares[micro * parts + part]) for micro in range(self._accumulate)]
 
     def epoch(self, number: int) -> float:
-        """Passes over the samples of the phase at hand."""
-        return self.samples_before(number) / self._phase(number).samples.epoch_samples
+        """Passes over the samples, those of every length counted as what they are."""
+        ends = [*(phase.first for phase in self.phases[1:]), max(number, self.steps)]
+        return sum(
+            (self._samples_so_far(min(end, number)) - self._samples_so_far(phase.first)) / phase.samples.epoch_samples
+            for phase, end in zip(self.phases, ends, strict=True)
+            if phase.first < number
+        )
 
     def tokens(self, batch: ExampleBatch) -> int:
         """Tokens, special ones included."""

@@ -27,7 +27,7 @@ class Line:
     name: str | None
     """In the legend; None for one that is not named there."""
     series: Series
-    kind: Literal["faint", "line", "dots"] = "line"
+    kind: Literal["faint", "line", "dots", "level"] = "line"
     """Faint lines are drawn behind, and a few outliers of theirs may leave the chart."""
     colour: Literal["train", "dev"] = "train"
 

@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from spanlab.report.curve_points import smooth, thin
 from spanlab.report.curves import Chart, Line, draw_chart
 from spanlab.report.figures import share
-from spanlab.report.run_history import MACHINE, History
+from spanlab.report.run_history import MACHINE, History, Series
 
 
 def draw_curves(history: History) -> dict[str, str]:
@@ -13,7 +15,7 @@ def draw_curves(history: History) -> dict[str, str]:
     names = dict.fromkeys([*history.names("train"), *history.names("dev")])
     objectives = [name for name in names if name.startswith("loss.")]
     # The perplexity is the loss on another scale: a figure, but no curve of its own.
-    scores = [name for name in names if name.partition(".")[0] not in ("loss", "perplexity", *MACHINE)]
+    scores = [name for name in names if name.partition(".")[0] not in ("loss", "perplexity", "unigram", *MACHINE)]
     losses = [
         _learning_chart(history, "loss", wide=True),
         # One objective alone is the loss.
@@ -40,10 +42,18 @@ def _group(charts: Sequence[Chart]) -> str:
 
 
 def _learning_chart(history: History, name: str, *, wide: bool = False) -> Chart:
-    """Training, faint as it was and smoothed, and held-out as dots."""
-    dev = history.series("dev", name)
+    """Training, faint as it was and smoothed, held-out as dots, and what token frequencies alone would lose."""
+    dev, unigram = history.series("dev", name), history.series("dev", name.replace("loss.", "unigram."))
     held_out = (Line(name="held-out", series=thin(dev), kind="dots", colour="dev"),) if len(dev) else ()
-    return Chart(title=label(name), lines=(*_train_lines(history, name), *held_out), wide=wide)
+    lines = (*_train_lines(history, name), *held_out)
+    if name.startswith("loss.") and len(unigram):
+        lines = (*lines, Line(name="unigram", series=_level(history, unigram), kind="level", colour="dev"))
+    return Chart(title=label(name), lines=lines, wide=wide)
+
+
+def _level(history: History, series: Series) -> Series:
+    """The last value of a series, from the first step to the last."""
+    return Series(np.array([1.0, max(2.0, history.last_step)]), np.repeat(series.values[-1:], 2))
 
 
 def _optimiser_charts(history: History) -> list[Chart]:

@@ -10,7 +10,7 @@ from spanlab.configuration import to_mapping
 from spanlab.report.run_files import RunFiles
 from spanlab.report.run_history import MACHINE, History, Series
 
-_LOWER_IS_BETTER = ("loss", "perplexity")
+_LOWER_IS_BETTER = ("loss", "perplexity", "unigram")
 
 
 @dataclass(frozen=True, kw_only=True)

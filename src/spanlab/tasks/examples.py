@@ -8,6 +8,8 @@ from typing import Any
 from spanlab.errors import InputError, did_you_mean
 from spanlab.tasks.formats.reading import read_rows
 from spanlab.tasks.formats.row import Row
+from spanlab.tasks.framing import Framing
+from spanlab.tasks.sample import Sample
 from spanlab.tasks.settings import TaskDataConfig
 from spanlab.tasks.task import AnyTask
 
@@ -61,6 +63,23 @@ def read_unlabelled(task: type[AnyTask], path: str, columns: Sequence[str] = ())
         rows.append(row)
     examples = tuple(task.read(row, labelled=False) for row in rows)
     return Examples(path=path, examples=examples, rows=tuple(rows))
+
+
+def encode_examples(
+    task: AnyTask, examples: Sequence[Any], rows: Sequence[Row], framing: Framing, *, labelled: bool
+) -> list[Sample]:
+    """The task's samples of the examples; what an example refuses is told with the place of its row."""
+    try:
+        return task.encode(examples, framing, labelled=labelled)
+    except InputError as error:
+        if error.path is not None:
+            raise
+        for example, row in zip(examples, rows, strict=True):
+            try:
+                task.encode([example], framing, labelled=labelled)
+            except InputError as its_own:
+                raise row.error(its_own.cause, its_own.fix) from None
+        raise
 
 
 def check_known_labels(task: AnyTask, found: Examples) -> None:

@@ -23,7 +23,7 @@ from spanlab.tasks.augmentation import refilled_copies
 from spanlab.tasks.card import CardFacts, write_card
 from spanlab.tasks.criterion import TaskCriterion
 from spanlab.tasks.data import SampleData
-from spanlab.tasks.examples import Examples, check_known_labels, read_labelled
+from spanlab.tasks.examples import Examples, check_known_labels, encode_examples, read_labelled
 from spanlab.tasks.model import TaskModel, framing_for, save_task_model
 from spanlab.tasks.prediction import compute
 from spanlab.tasks.result import Mistake, Result, Scores
@@ -68,7 +68,7 @@ class FineTuning:
         base = load_model(folder)
         self.tokenizer, self.encoder, self._system = Tokenizer.load(folder), base.encoder, base.described.get("system")
         self._framing = framing_for(self.encoder, self.tokenizer, config.data)
-        samples = self.task.encode(self.train.examples, self._framing, labelled=True)
+        samples = self._encode(self.train, labelled=True)
         self._windowed = _count_windowed(samples, len(self.train))
         samples += self._augmented(samples, base)
         with torch.random.fork_rng(devices=()):
@@ -80,6 +80,9 @@ class FineTuning:
         self._dev_samples: Sequence[Sample] | None = None
         self._network = TaskCriterion(self.encoder, {self.name: self.head})
         self.work = self._build_work(samples)
+
+    def _encode(self, found: Examples, *, labelled: bool) -> list[Sample]:
+        return encode_examples(self.task, found.examples, found.rows, self._framing, labelled=labelled)
 
     def _read_dev(self) -> Examples | None:
         if self.sources.dev is None:
@@ -128,16 +131,14 @@ class FineTuning:
         """Scores on dev; thresholds are tuned on it first."""
         assert self.dev is not None
         if self._dev_samples is None:
-            self._dev_samples = self.task.encode(self.dev.examples, self._framing, labelled=False)
+            self._dev_samples = self._encode(self.dev, labelled=False)
         computed = compute(
             self._network,
-            self.task,
             self.dev.examples,
-            self._framing,
+            self._dev_samples,
             name=self.name,
             batch_tokens=self.config.data.batch_tokens,
             place=place,
-            samples=self._dev_samples,
         )
         self.task = computed.tune(self.task)
         self.dev_results = computed.decode(self.task)

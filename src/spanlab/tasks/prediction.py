@@ -6,7 +6,6 @@ from itertools import groupby
 from typing import Any
 
 from spanlab.tasks.criterion import TaskCriterion
-from spanlab.tasks.framing import Framing
 from spanlab.tasks.outputs import compute_outputs
 from spanlab.tasks.result import Result
 from spanlab.tasks.sample import Sample
@@ -34,18 +33,14 @@ class Computed:
 
 def compute(
     network: TaskCriterion,
-    task: AnyTask,
     examples: Sequence[Any],
-    framing: Framing,
+    samples: Sequence[Sample],
     *,
     name: str,
     batch_tokens: int,
     place: Place,
-    samples: Sequence[Sample] | None = None,
 ) -> Computed:
-    """Run the model on examples; `samples` are theirs, where they are encoded already."""
-    if samples is None:
-        samples = task.encode(examples, framing, labelled=False)
+    """Run the model on examples, of which `samples` were encoded."""
     outputs = compute_outputs(network, samples, task=name, batch_tokens=batch_tokens, place=place)
     by_example: list[list[Sample]] = [[] for _ in examples]
     outputs_by_example: list[list[Any]] = [[] for _ in examples]

@@ -1,10 +1,11 @@
 """Checkpoints on disk: written whole or not at all, found again newest first, pruned when old.
 
 A checkpoint is a folder `step-00000100` of safetensors files and a `state.json` that names the size and sha256 of every
-other file. It is written under another name, brought to the disk, and renamed: whatever a kill leaves is either the
-folder or no folder. Nothing in it is a pickle, and nothing depends on how many processes wrote it.
+other file, and of its own content. It is written under another name, brought to the disk, and renamed: whatever a kill
+leaves is either the folder or no folder. Nothing in it is a pickle, and nothing depends on how many processes wrote it.
 """
 
+import hashlib
 import json
 import shutil
 from collections.abc import Mapping
@@ -13,12 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor
 
 from spanlab.configuration import from_mapping, to_mapping
+from spanlab.encoder.weights import tensors as tensor_files
 from spanlab.errors import InputError
-from spanlab.whole_files import sha256_of, to_disk, write_json
+from spanlab.whole_files import rename, sha256_of, to_disk, write_json
 
 FORMAT_VERSION = 1
 STATE = "state.json"
@@ -67,8 +69,8 @@ class Checkpoints:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.damaged: list[str] = []
-        """What was passed over by `newest`, each with the reason."""
+        self.damaged: dict[int, str] = {}
+        """The steps that were passed over by `newest`, each with the reason."""
 
     def steps(self) -> list[int]:
         """The steps there are checkpoints of, ascending."""
@@ -79,7 +81,7 @@ class Checkpoints:
         return self.folder / f"step-{step:08d}"
 
     def write(self, snapshot: Snapshot, *, keep: int) -> Path:
-        """Put a snapshot on the disk, then remove all but the newest `keep`."""
+        """Put a snapshot on the disk, then remove all but the newest `keep`; damaged ones do not count."""
         self.folder.mkdir(parents=True, exist_ok=True)
         self._remove_partial()
         place = self.path(snapshot.progress.step)
@@ -87,13 +89,13 @@ class Checkpoints:
         partial.mkdir()
         try:
             _write_files(partial, snapshot)
-            if place.exists():
+            if place.exists():  # damaged, or the run would have gone on from it
                 shutil.rmtree(place)
-            partial.rename(place)
+            rename(partial, place)
         finally:
             shutil.rmtree(partial, ignore_errors=True)
-        for step in self.steps()[:-keep]:
-            shutil.rmtree(self.path(step))
+        self.damaged.pop(snapshot.progress.step, None)
+        self._prune(keep)
         return place
 
     def newest(self) -> Snapshot | None:
@@ -102,8 +104,14 @@ class Checkpoints:
             try:
                 return read_checkpoint(self.path(step))
             except InputError as error:
-                self.damaged.append(str(error))
+                self.damaged[step] = str(error)
         return None
+
+    def _prune(self, keep: int) -> None:
+        whole = [step for step in self.steps() if step not in self.damaged]
+        for step in (*self.damaged, *whole[:-keep]):
+            shutil.rmtree(self.path(step), ignore_errors=True)
+        self.damaged.clear()
 
     def _remove_partial(self) -> None:
         for left_over in self.folder.glob(".step-*.partial"):
@@ -116,11 +124,15 @@ def _write_files(folder: Path, snapshot: Snapshot) -> None:
         tensors: Tensors = getattr(snapshot, part)
         if tensors:
             path = folder / f"{part}.safetensors"
-            save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, path)
+            tensor_files.write_file(path, {name: tensor.contiguous() for name, tensor in tensors.items()})
             records[path.name] = {"bytes": path.stat().st_size, "sha256": sha256_of(path)}
     state = {"format_version": FORMAT_VERSION, "progress": to_mapping(snapshot.progress), "files": records}
-    write_json(folder / STATE, state)
+    write_json(folder / STATE, {**state, "sha256": _digest(state)})
     to_disk(folder)
+
+
+def _digest(state: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()
 
 
 def read_checkpoint(folder: Path) -> Snapshot:
@@ -144,15 +156,15 @@ def _read_state(folder: Path) -> dict[str, Any]:
     path = folder / STATE
     try:
         state = json.loads(path.read_text(encoding="utf-8"))
-        version = state["format_version"]
-        if not set(state["files"]) <= {f"{part}.safetensors" for part in _PARTS}:
-            raise InputError("the checkpoint names files that are none of its own", path=path)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise error if isinstance(error, InputError) else InputError("the checkpoint is damaged", path=path) from None
+        digest, version = state.pop("sha256"), state["format_version"]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        raise InputError("the checkpoint is damaged", path=path) from None
+    if digest != _digest(state):
+        raise InputError("the checkpoint is damaged", path=path)
+    if not set(state["files"]) <= {f"{part}.safetensors" for part in _PARTS}:
+        raise InputError("the checkpoint names files that are none of its own", path=path)
     if version != FORMAT_VERSION:
-        fix = "resume it with the SpanLab that wrote it"
-        raise InputError(
-            f"the checkpoint is of format {version}, and this SpanLab reads {FORMAT_VERSION}", path=path, fix=fix
-        )
+        cause = f"the checkpoint is of format {version}, and this SpanLab reads {FORMAT_VERSION}"
+        raise InputError(cause, path=path, fix="resume it with the SpanLab that wrote it")
     assert isinstance(state, dict)
     return state

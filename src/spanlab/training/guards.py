@@ -28,11 +28,13 @@ class SpikeWatch:
         return ()
 
 
-def check_finite(step: int, loss: float, norm: float, batches: Iterable[Mapping[str, Any]], folder: Path) -> None:
+def check_finite(
+    step: int, loss: float, norm: float, batches: Iterable[Mapping[str, Any]], folder: Path, *, process: int = 0
+) -> None:
     """Stop a run whose loss or gradient is not a number, before its weights are touched."""
     if math.isfinite(loss) and math.isfinite(norm):
         return
-    place = folder / f"fault-step-{step}"
+    place = folder / (f"fault-step-{step}" + (f"-process-{process}" if process else ""))
     samples = save_batches(place, step, loss, norm, batches)
     shown = ", ".join(map(str, samples[:8])) + (", …" if len(samples) > 8 else "")
     raise RunError(

@@ -4,6 +4,7 @@ The library itself never prints. What happens at which step is a function of the
 stopped and resumed does what an undisturbed one does, bit for bit.
 """
 
+import math
 import signal
 import time
 from collections.abc import Iterator
@@ -65,7 +66,7 @@ class Training(Generic[Batch]):
         """Go on from the newest whole checkpoint, if there is one; what a person should know about it."""
         checkpoints = self.run.checkpoints
         snapshot = checkpoints.newest()
-        notes = tuple(f"{reason}; going back to an earlier one" for reason in checkpoints.damaged)
+        notes = tuple(f"{reason}; going back to an earlier one" for reason in checkpoints.damaged.values())
         if snapshot is None:
             return (*notes, "there is no checkpoint yet: starting from the first step")
         restore_snapshot(self._parts, snapshot)
@@ -85,7 +86,7 @@ class Training(Generic[Batch]):
             while not self._over():
                 result, record = self._step()
                 yield record
-                if result.asked_to_stop:
+                if result.asked_to_stop:  # at once: an evaluation that is due now comes first after --resume
                     self.save()
                     break
                 if self._evaluation_due():
@@ -97,11 +98,11 @@ class Training(Generic[Batch]):
             self.run.write_status(self.outcome, self.progress, self.steps)
 
     def save(self) -> None:
-        """Write a checkpoint; without held-out data to choose by, also the model as it is now."""
+        """Write a checkpoint; as long as no model was chosen on held-out data, also the model as it is now."""
         scale = self._stepper.scaler.get_scale() if self._stepper.scaler.is_enabled() else None
         self.progress = replace(self.progress, seconds=time.perf_counter() - self._began, loss_scale=scale)
         snapshot = take_snapshot(self._parts, self.progress)
-        if self.work.evaluate is None:
+        if self.progress.best is None:
             self._export()
         if self.place.first:
             self.run.checkpoints.write(snapshot, keep=self.config.keep)
@@ -117,10 +118,8 @@ class Training(Generic[Batch]):
         return self.progress.step >= self.steps or (patience is not None and self.progress.worse >= patience)
 
     def _final_outcome(self) -> Outcome:
-        if self.progress.step >= self.steps:
-            return "finished"
-        if self._over():
-            return "patience"
+        if self._over() and not self._evaluation_due():
+            return "finished" if self.progress.step >= self.steps else "patience"
         if self._interrupts.received == signal.SIGINT:
             return "interrupted"
         return "time limit" if self._out_of_time() else "terminated"
@@ -164,7 +163,8 @@ class Training(Generic[Batch]):
             scores = self.work.evaluate(self.place)
         put_shards_back(self._stepper.model)
         score, best = scores[self.work.primary], self.progress.best
-        better = best is None or (score > best if self.work.higher_is_better else score < best)
+        higher = self.work.higher_is_better
+        better = not math.isnan(score) and (best is None or (score > best if higher else score < best))
         self.progress = replace(self.progress, evaluated=self.progress.step, worse=self.progress.worse + 1)
         if better:
             self.progress = replace(self.progress, best=score, best_step=self.progress.step, worse=0)

@@ -21,7 +21,7 @@ class MetricsFile:
         self._path.parent.mkdir(parents=True, exist_ok=True)
         self._file: TextIO | None = None
         if self._path.exists():
-            self._keep(math.inf)
+            self._keep(math.inf, math.inf)
 
     def log(self, record: Record) -> None:
         """Append one line."""
@@ -30,11 +30,11 @@ class MetricsFile:
         self._file.write(json.dumps(_strict(record.to_dict()), ensure_ascii=False, allow_nan=False) + "\n")
         self._file.flush()
 
-    def rewind(self, step: int) -> None:
-        """Drop the lines after `step`, so that a run resumed from there reads as one run."""
+    def rewind(self, step: int, evaluated: int | None = None) -> None:
+        """Drop steps after `step` and evaluations after `evaluated`, so that a run resumed there reads as one run."""
         self.close()
         if self._path.exists():
-            self._keep(step)
+            self._keep(step, step if evaluated is None else evaluated)
 
     def close(self) -> None:
         """Close the file; a later record opens it again."""
@@ -42,10 +42,10 @@ class MetricsFile:
             self._file.close()
             self._file = None
 
-    def _keep(self, last_step: float) -> None:
-        """Rewrite the file if it has more than whole lines up to this step; it is the old one or the new one, whole."""
+    def _keep(self, step: float, evaluated: float) -> None:
+        """Rewrite the file if it has more than whole lines so far; it is the old one or the new one, whole."""
         lines = _whole_lines(self._path)
-        kept = [line for line, entry in lines if entry["step"] <= last_step]
+        kept = [line for line, entry in lines if entry["step"] <= (evaluated if entry.get("split") == "dev" else step)]
         content = b"".join(kept)
         if len(content) == self._path.stat().st_size:
             return

@@ -31,7 +31,9 @@ CONFIG, METRICS, STATUS, ENVIRONMENT, REPORT = (
     "environment.json",
     "report.html",
 )
+LOCK = ".lock"
 _MAY_DIFFER = {
+    "": {"corpora"},  # where they lie; what they hold is told by their fingerprints
     "training": {
         "time_limit",
         "keep",
@@ -42,7 +44,7 @@ _MAY_DIFFER = {
         "parallel",
         "accumulate",
         "track",
-    }
+    },
 }
 """What may be changed from one session of a run to the next: none of it changes what is learnt."""
 
@@ -62,7 +64,7 @@ class RunFolder:
             raise InputError("a file is in the way", path=self.path, fix="choose another --out")
         if resume and not (self.path / CONFIG).is_file():
             raise InputError("there is no run to resume", path=self.path, fix="check --out, or leave --resume out")
-        if resume or not self.path.exists() or not any(self.path.iterdir()):
+        if resume or not self._holds_anything():
             return
         if not (self.path / CONFIG).is_file():
             raise InputError("the folder is not empty and holds no run", path=self.path, fix="choose another --out")
@@ -71,9 +73,9 @@ class RunFolder:
             raise InputError("the folder holds a run already", path=self.path, fix=fix)
 
     def begin(self, config: Mapping[str, Any]) -> None:
-        """Make the folder for a new run, without what an earlier one left."""
+        """Make the folder for a new run, without what an earlier one left; it is a run's folder all the while."""
         self.path.mkdir(parents=True, exist_ok=True)
-        for name in (CONFIG, METRICS, STATUS, ENVIRONMENT, REPORT, "fillings.json", "trackers.json"):
+        for name in (METRICS, STATUS, ENVIRONMENT, REPORT, "fillings.json", "trackers.json"):
             (self.path / name).unlink(missing_ok=True)
         for folder in (self.checkpoints.folder, self.model, *self.path.glob("fault-step-*")):
             shutil.rmtree(folder, ignore_errors=True)
@@ -100,11 +102,13 @@ class RunFolder:
     def lock(self) -> AbstractContextManager[None]:
         """Keep a second process from working on the same run."""
         self.path.mkdir(parents=True, exist_ok=True)
-        return locked(self.path / ".lock", "another process is working on this run")
+        return locked(self.path / LOCK, "another process is working on this run")
 
     def put_model(self, export: Callable[[Path], None]) -> None:
         """Have the model written, and put it in the place of the one before."""
         mend_folder(self.model)
+        for left_over in self.path.glob(".model-*"):  # of an export that was killed
+            shutil.rmtree(left_over)
         new = Path(tempfile.mkdtemp(prefix=".model-", dir=self.path))
         try:
             export(new)
@@ -112,6 +116,11 @@ class RunFolder:
             put_folder(new, self.model)
         finally:
             shutil.rmtree(new, ignore_errors=True)
+
+    def _holds_anything(self) -> bool:
+        """Whether there is more than what a run leaves that was refused before it began."""
+        found = self.path.iterdir() if self.path.exists() else ()
+        return any(path.name != LOCK and path.suffix != ".partial" for path in found)
 
     def write_status(self, state: str, progress: Progress, steps: int) -> None:
         """How far the run has come, for whoever looks at the folder."""

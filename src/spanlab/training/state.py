@@ -88,9 +88,9 @@ def _restore_optimiser(parts: Parts, moments: Tensors) -> None:
     for name, parameter in parts.model.named_parameters():
         found = {kind: moments[f"{kind}.{name}"] for kind in kinds if f"{kind}.{name}" in moments}
         if found:
-            # A count of steps is one number, on the host whatever the device of the weights.
+            # A count of steps is one number, whatever the shape of the weights and however they are sharded.
             parts.optimiser.state[parameter] = {
-                kind: like(value, parameter) if value.shape == parameter.shape else value
+                kind: like(value, parameter) if value.shape == parameter.shape else value.to(parameter.device)
                 for kind, value in found.items()
             }
 

@@ -105,7 +105,7 @@ class Stepper(Generic[Batch]):
         # A scaler that finds infinite gradients skips the step and lowers its scale: that is no fault.
         if not self.scaler.is_enabled() or not math.isfinite(loss):
             described = (self.work.data.describe(batch) for batch in batches)
-            check_finite(number + 1, loss, norm, described, self._fault_folder)
+            check_finite(number + 1, loss, norm, described, self._fault_folder, process=self.place.rank)
         self.scaler.step(self.optimiser)
         self.scaler.update()
         self.optimiser.zero_grad(set_to_none=True)

@@ -133,6 +133,7 @@ def sweep(
         raise ConfigError("a sweep cannot be resumed", fix="begin anew with --overwrite")
     run = RunFolder(job.out)
     run.check(resume=False, overwrite=job.overwrite)
+    run.begin(describe(job))
     outcomes = [_try_rate(job, run.path / "sweep", lr, on_record) for lr in rates]
     best = max(outcomes, key=lambda outcome: outcome.score)
     run.begin(describe(_with_rate(job, best.lr)))

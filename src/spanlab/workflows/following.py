@@ -100,7 +100,7 @@ def _consumers(
     write_json(run.path / ENVIRONMENT, describe_environment(processes=training.place.size, notes=list(notes)))
     metrics = MetricsFile(run.metrics)
     stack.callback(metrics.close)
-    metrics.rewind(training.progress.step)
+    metrics.rewind(training.progress.step, training.progress.evaluated)
     trackers = open_trackers(training.config.track, run.path, run.path.name, config)
     for tracker in trackers:
         stack.callback(tracker.close)

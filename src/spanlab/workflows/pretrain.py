@@ -63,7 +63,7 @@ def pretrain(
         resume: go on with the run in `out`.
         overwrite: replace the run in `out`.
         on_record: called with every record of the run.
-        overrides: sections and values, such as `size="mini", training={"steps": 1000}`.
+        overrides: values of the recipe, such as `size="mini", **{"training.steps": 1000, "data.length": 128}`.
     """
     folders = [data] if isinstance(data, str | Path) else data
     job = PretrainingJob(

@@ -6,6 +6,7 @@ Nothing in a file is ever executed: `.bin` and `.pt` files are read with `weight
 import json
 import os
 import pickle
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -81,6 +82,13 @@ def write_file(path: Path, tensors: Mapping[str, Tensor]) -> None:
     partial = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         save_file({name: tensor.detach().cpu() for name, tensor in tensors.items()}, partial, {"format": "pt"})
+        partial.chmod(path.parent.stat().st_mode & 0o666)  # safetensors' own is for one user alone
         partial.replace(path)
+    except SafetensorError as error:
+        # A full disk comes as its own kind of error, with the system's number in its words.
+        number = re.search(r"\(os error (\d+)\)", str(error))
+        if number is None:
+            raise
+        raise OSError(int(number[1]), os.strerror(int(number[1])), str(path)) from None
     finally:
         partial.unlink(missing_ok=True)

@@ -1,0 +1,47 @@
+"""The model card of a pre-trained model: what it is, what it was trained on and how, and how to use it."""
+
+import yaml
+
+from spanlab.configuration import to_mapping
+from spanlab.pretraining.recipe import Recipe
+from spanlab.version import __version__
+
+_TASKS = {"mlm": "fill-mask", "sbo": "fill-mask", "rtd": "feature-extraction"}
+
+
+def write_card(recipe: Recipe, corpora: list[str], tokens: int) -> str:
+    """The card as Markdown with the front matter that the hub reads."""
+    objectives = [name for name in recipe.objectives if recipe.weighs(name)]
+    task = next((_TASKS[name] for name in ("rtd", *objectives) if name in objectives and name in _TASKS), None)
+    front = {"library_name": "spanlab", "tags": [recipe.system, "pre-trained", *objectives]}
+    if task is not None:
+        front["pipeline_tag"] = task
+    weights = ", ".join(f"{name} {recipe.objectives[name]:g}" for name in objectives)
+    lines = [
+        "---",
+        yaml.safe_dump(front, sort_keys=False).strip(),
+        "---",
+        f"# {recipe.system} {recipe.size}",
+        "",
+        f"Pre-trained with SpanLab {__version__} on {', '.join(corpora)} ({tokens:,} tokens), seed {recipe.seed}.",
+        "",
+        f"- objectives: {weights}",
+        f"- masking: {recipe.masking.law}, {recipe.masking.ratio:.0%} of the tokens",
+        f"- samples: {recipe.data.blocks}, up to {recipe.data.longest} tokens",
+        "",
+        "```python",
+        "import spanlab",
+        'encoder = spanlab.Encoder.from_pretrained("this folder")',
+        "```",
+        "",
+        "It loads in transformers where there is a class for its architecture. `spanlab fill` and `spanlab finetune`",
+        "take the folder as it is.",
+        "",
+        "## Settings",
+        "",
+        "```yaml",
+        yaml.safe_dump(to_mapping(recipe), sort_keys=False, allow_unicode=True).strip(),
+        "```",
+        "",
+    ]
+    return "\n".join(lines)
