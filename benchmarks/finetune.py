@@ -17,7 +17,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import islice
@@ -30,10 +30,10 @@ import transformers
 
 from benchmarks.finetune_peer import AnswerPeer, Peer, SentencePeer, TaggingPeer, half_precision
 from benchmarks.measure import circumstances, in_turn, print_result
+from spanlab.inference.load import load
 from spanlab.tasks.finetuning import FineTuning, Sources, resolve_config
 from spanlab.tasks.formats.reading import read_rows
 from spanlab.tasks.formats.row import Row
-from spanlab.tasks.prediction import compute
 from spanlab.tasks.table import find_task
 from spanlab.training.loop import Training
 from spanlab.training.place import find_place
@@ -263,8 +263,8 @@ class Trained:
     score: float
     seconds: float
     """Of the training steps."""
-    predict: Callable[[Sequence[Any]], Any]
-    one_at_a_time: Callable[[Sequence[Any]], Any]
+    predict: Callable[[int, int], Any]
+    """From text to answers, for the first so many of dev; the peer is told its batch size."""
 
 
 def train_ours(bench: Bench, model: Path, seed: int) -> tuple[Trained, FineTuning]:
@@ -277,19 +277,9 @@ def train_ours(bench: Bench, model: Path, seed: int) -> tuple[Trained, FineTunin
             seconds = time.perf_counter() - began
         else:
             score = record.metrics[bench.contest.metric] * (100 if bench.contest.metric == "spearman" else 1)
-    place = find_place("cpu", "auto")
-
-    def predict(examples: Sequence[Any]) -> list[Any]:
-        frame, size = tuning._framing, tuning.config.data.batch_tokens
-        computed = compute(
-            tuning.encoder, tuning.head, tuning.task, examples, frame, name=tuning.name, batch_tokens=size, place=place
-        )
-        return computed.decode(tuning.task)
-
-    def singly(examples: Sequence[Any]) -> list[Any]:
-        return [predict([one])[0] for one in examples]
-
-    return Trained(score=score, seconds=seconds, predict=predict, one_at_a_time=singly), tuning
+    product = load(bench.folder / f"run-{seed}", device="cpu")
+    rows = [json.loads(line) for line in bench.dev.read_text(encoding="utf-8").splitlines()]
+    return Trained(score=score, seconds=seconds, predict=lambda count, size: product.predict(rows[:count])), tuning
 
 
 def train_peer(bench: Bench, model: Path, seed: int, tuning: FineTuning) -> Trained:
@@ -315,12 +305,12 @@ def train_peer(bench: Bench, model: Path, seed: int, tuning: FineTuning) -> Trai
                 break
     seconds = time.perf_counter() - began
     assert tuning.dev is not None
-    score = peer.score(tuning.dev.examples, peer.predict(network, tuning.dev.examples))
+    examples = tuning.dev.examples
+    score = peer.score(examples, peer.predict(network, examples))
     return Trained(
         score=score,
         seconds=seconds,
-        predict=lambda examples: peer.predict(network, examples),
-        one_at_a_time=lambda examples: [peer.predict(network, [one], batch_size=1) for one in examples],
+        predict=lambda count, size: peer.predict(network, examples[:count], batch_size=size),
     )
 
 
@@ -338,9 +328,9 @@ def compare_scores(bench: Bench, model: Path, seeds: int) -> dict[str, Any]:
             flush=True,
         )
     assert tuning.dev is not None
-    examples = tuning.dev.examples
+    count = len(tuning.dev)
     seconds = in_turn(
-        {"ours": lambda: mine.predict(examples), "theirs": lambda: peer.predict(examples)}, rounds=2, warmup=0
+        {"ours": lambda: mine.predict(count, 32), "theirs": lambda: peer.predict(count, 32)}, rounds=2, warmup=0
     )
     result = {
         "score": round(mean(one.score for one in ours), 2),
@@ -349,9 +339,9 @@ def compare_scores(bench: Bench, model: Path, seeds: int) -> dict[str, Any]:
         "predict_ratio": round(seconds["theirs"] / seconds["ours"], 2),
     }
     if bench.contest.task == "qa":
-        few = examples[:SINGLE]
-        alone = in_turn({"theirs": lambda: peer.one_at_a_time(few)}, rounds=1, warmup=0)["theirs"]
-        result["predict_ratio_one_at_a_time"] = round(alone / len(few) / (seconds["ours"] / len(examples)), 2)
+        few = min(SINGLE, count)
+        alone = in_turn({"theirs": lambda: peer.predict(few, 1)}, rounds=1, warmup=0)["theirs"]
+        result["predict_ratio_one_at_a_time"] = round(alone / few / (seconds["ours"] / count), 2)
     print(f"  {result}", flush=True)
     return result
 

@@ -48,9 +48,14 @@ def decode_all(task: AnyTask, examples: Sequence[Any], samples: Sequence[Sample]
     return [task.decode(i, example, own_samples[i], own_outputs[i]) for i, example in enumerate(examples)]
 
 
+def run_head(task: AnyTask, encoder: Encoder, head: Any, samples: Sequence[Sample], *, batch_tokens: int) -> list[Any]:
+    network = TaskCriterion(encoder, {task.name: head})
+    return compute_outputs(network, samples, task=task.name, batch_tokens=batch_tokens, place=PLACE)
+
+
 def predict(task: AnyTask, encoder: Encoder, head: Any, examples: Sequence[Any], frame: Framing) -> list[Any]:
     samples = task.encode(examples, frame, labelled=False)
-    outputs = compute_outputs(encoder, head, samples, task=task.name, batch_tokens=256, place=PLACE)
+    outputs = run_head(task, encoder, head, samples, batch_tokens=256)
     return decode_all(task, examples, samples, outputs)
 
 

@@ -12,12 +12,11 @@ from spanlab.errors import InputError
 from spanlab.tasks.answer_search import WindowAnswers
 from spanlab.tasks.formats.reading import read_rows
 from spanlab.tasks.formats.row import Row
-from spanlab.tasks.outputs import compute_outputs
 from spanlab.tasks.qa import THRESHOLD, QaConfig, QuestionAnswering, script_language
 from spanlab.tasks.sample import Sample
 from spanlab.tasks.spans import SpanConfig
 from spanlab.text import Tokenizer
-from tests.tasks.making import BPE, PLACE, by_example, decode_all, fit, framing, predict, read, tiny_encoder
+from tests.tasks.making import BPE, by_example, decode_all, fit, framing, predict, read, run_head, tiny_encoder
 
 FERRY = "The ferry left the island before dawn. Nobody on the quay waved, because nobody was awake."
 CAFE = "The café on the promenade opened at eight, and Mr. Brown ordered his naïve little breakfast."
@@ -121,7 +120,7 @@ def test_batches_do_not_change_answers() -> None:
     samples = task.encode(examples, framing(24, 6), labelled=False)
     runs = []
     for tokens in (24, 100_000):
-        outputs = compute_outputs(encoder, head, samples, task="qa", batch_tokens=tokens, place=PLACE)
+        outputs = run_head(task, encoder, head, samples, batch_tokens=tokens)
         runs.append([(one.answer, one.start, one.no_answer) for one in decode_all(task, examples, samples, outputs)])
     assert runs[0] == runs[1]
 
