@@ -7,7 +7,8 @@ import pytest
 
 import spanlab
 from spanlab.errors import InputError
-from spanlab.inference.predictor import Predictor
+from spanlab.inference.predictor import PORTION, PORTION_CHARACTERS, Predictor, portions
+from spanlab.tasks.formats.row import Row
 from spanlab.tasks.settings import TaskDataConfig
 from spanlab.workflows.finetune import finetune
 from tests.tasks.almanac_files import write_topics
@@ -123,3 +124,11 @@ def test_a_model_that_transformers_fine_tuned(tiny_model: Path, tmp_path: Path) 
         wanted = theirs(**tokenizer("the river rose", return_tensors="pt")).logits.softmax(-1)[0].tolist()
     (result,) = spanlab.load(tmp_path, precision="fp32").predict("the river rose")
     assert result.scores == pytest.approx(dict(zip(names.values(), wanted, strict=True)), abs=1e-5)
+
+
+def test_what_is_read_ahead_is_bounded() -> None:
+    many = [Row(values={"text": "a"})] * (2 * PORTION + 1)
+    assert [len(portion) for portion in portions(many)] == [PORTION, PORTION, 1]
+    long = [Row(values={"text": "a" * (PORTION_CHARACTERS // 2 + 1)})] * 3
+    assert [len(portion) for portion in portions(long)] == [1, 1, 1]
+    assert list(portions([])) == []

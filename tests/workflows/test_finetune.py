@@ -223,9 +223,14 @@ def test_the_page_shows_labels_confusions_and_errors(
     assert "the river &lt;rose&gt; again" in page
 
 
-def test_two_processes_learn_what_one_does(tiny_model: Path, files: tuple[Path, Path], tmp_path: Path) -> None:
+@pytest.mark.slow
+@pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
+def test_two_processes_learn_what_one_does(
+    tiny_model: Path, files: tuple[Path, Path], tmp_path: Path, parallel: str
+) -> None:
     command = ["--model", str(tiny_model), "--train", str(files[0]), "--dev", str(files[1])]
     settings = ["training.epochs=1", "training.lr=3e-3", "training.batch_size=8", "training.precision=fp32"]
+    settings.append(f"training.parallel={parallel}")
     losses = []
     for processes in (1, 2):
         out = tmp_path / f"run-{processes}"

@@ -5,7 +5,6 @@ portion they are computed in order of length, in batches by tokens.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,8 @@ from spanlab.training.place import Place
 Input = str | tuple[str, ...] | Mapping[str, Any]
 BATCH_TOKENS = 16384
 PORTION = 2048
-"""Inputs read ahead of what is computed."""
+PORTION_CHARACTERS = 4_000_000
+"""The most inputs, and the most text, that are read ahead of what is computed."""
 
 
 class Predictor:
@@ -79,9 +79,7 @@ class Predictor:
         name = self.model.name_of(task)
         chosen = self.model.tasks[name]
         framing = self.model.framing(name)
-        reading = iter(rows)
-        while portion := list(islice(reading, PORTION)):
-            readable = [_readable(row) for row in portion]
+        for readable in portions(map(_readable, rows)):
             examples = [chosen.read(row, labelled=False) for row in readable]
             samples = encode_examples(chosen, examples, readable, framing, labelled=False)
             computed = compute(
@@ -93,7 +91,7 @@ class Predictor:
                 place=self.place,
             )
             yield from computed.decode(chosen, first=first)
-            first += len(portion)
+            first += len(readable)
 
     def encode(
         self, texts: str | Sequence[str], *, batch_tokens: int = BATCH_TOKENS, data: TaskDataConfig | None = None
@@ -101,11 +99,16 @@ class Predictor:
         """(texts, width) vectors of length one, whose products are cosines; one text alone gives (width,)."""
         several = [texts] if isinstance(texts, str) else list(texts)
         framing = framing_for(self.model.encoder, self.model.tokenizer, data or self._window())
+        rows = (Row(values={"text": text}) for text in several)
         parts = [
             embed_texts(
-                self.model.encoder, framing, several[at : at + PORTION], batch_tokens=batch_tokens, place=self.place
+                self.model.encoder,
+                framing,
+                [row.values["text"] for row in portion],
+                batch_tokens=batch_tokens,
+                place=self.place,
             )
-            for at in range(0, len(several), PORTION)
+            for portion in portions(rows)
         ]
         width = self.model.encoder.config.width
         vectors = np.concatenate(parts) if parts else np.zeros((0, width), np.float32)
@@ -131,6 +134,21 @@ class Predictor:
         """The window settings that texts are embedded with: those of the model's only task, or the defaults."""
         tasks = list(self.model.tasks.values())
         return tasks[0].config.data if len(tasks) == 1 else TaskDataConfig()
+
+
+def portions(rows: Iterable[Row]) -> Iterator[list[Row]]:
+    """The rows in runs of a bounded number and a bounded amount of text, or of one."""
+    portion: list[Row] = []
+    held = 0
+    for row in rows:
+        size = sum(len(value) for value in row.values.values() if isinstance(value, str))
+        if portion and (len(portion) >= PORTION or held + size > PORTION_CHARACTERS):
+            yield portion
+            portion, held = [], 0
+        portion.append(row)
+        held += size
+    if portion:
+        yield portion
 
 
 def to_row(kind: type[AnyTask], number: int, item: Input) -> Row:

@@ -16,9 +16,8 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
 
-from spanlab.encoder import Encoder, SequenceHead
+from spanlab.encoder import Encoder
 from spanlab.errors import ConfigError, InputError
 from spanlab.metrics.classification import (
     class_table,
@@ -27,17 +26,15 @@ from spanlab.metrics.classification import (
     score_classes,
     score_label_sets,
 )
-from spanlab.objectives.objective import ObjectiveLoss, loss_and_accuracy
 from spanlab.tasks.fields import is_label, label_problems, read_id, read_text, shown, text_problems
 from spanlab.tasks.formats.row import FileShape, Row
 from spanlab.tasks.framing import Framing
-from spanlab.tasks.head import Encoded, StandardHead
-from spanlab.tasks.losses import balanced_weights, label_set_loss, one_label_loss
+from spanlab.tasks.losses import balanced_weights
 from spanlab.tasks.problem import Problem
 from spanlab.tasks.result import Mistake, Result, Scores, about
-from spanlab.tasks.sample import Sample, SampleBatch, TensorBatch
+from spanlab.tasks.sample import Sample
+from spanlab.tasks.sequence_head import SequenceTaskHead
 from spanlab.tasks.settings import TaskConfig
-from spanlab.tasks.summary import add_pooler, reads_to_the_right, summary_tokens
 from spanlab.tasks.task import Learnt
 
 # ---- Config
@@ -88,58 +85,6 @@ def _read_set(value: Any) -> tuple[str, ...]:  # noqa: ANN401 (checked before)
     """A list of labels; in a table, separated by commas."""
     names = value.split(",") if isinstance(value, str) else value
     return tuple(sorted({str(name).strip() for name in names} - {""}))
-
-
-# ---- Head
-
-
-class ClassificationHead(nn.Module):
-    """A sequence head with its loss."""
-
-    weight_L: Tensor | None
-
-    def __init__(
-        self, encoder: Encoder, labels: tuple[str, ...], *, several: bool, smoothing: float, weight_L: Tensor | None
-    ) -> None:
-        super().__init__()
-        add_pooler(encoder)
-        self.layer = SequenceHead(encoder.config, len(labels))
-        self.labels = labels
-        self.several, self.smoothing = several, smoothing
-        self.last = reads_to_the_right(encoder.config)
-        self.register_buffer("weight_L", weight_L, persistent=False)
-
-    @property
-    def standard(self) -> StandardHead:
-        """All of its weights are the sequence head's."""
-        return StandardHead(kind="sequence", layer=self.layer, labels=self.labels)
-
-    @property
-    def uses_pooler(self) -> bool:
-        """Where the family has one."""
-        return self.layer.on_pooled
-
-    def count(self, batch: SampleBatch) -> int:
-        """One term a sample."""
-        return len(batch.samples)
-
-    def forward(self, encoded: Encoded) -> Tensor:
-        """(S, L) logits."""
-        return self.layer(summary_tokens(encoded, last=self.last), encoded.pooled_BD)  # type: ignore[no-any-return]
-
-    def loss(self, logits_SL: Tensor, batch: TensorBatch) -> ObjectiveLoss:
-        """Of one label or of a set."""
-        if self.several:
-            return label_set_loss(logits_SL, batch.targets["labels"], weight_L=self.weight_L)
-        return one_label_loss(logits_SL, batch.targets["label"], weight_L=self.weight_L, smoothing=self.smoothing)
-
-    def metrics(self, loss: ObjectiveLoss) -> dict[str, float]:
-        """The mean loss and the share of right texts."""
-        return loss_and_accuracy(loss)
-
-    def split(self, logits_SL: Tensor, batch: TensorBatch) -> list[NDArray[np.float32]]:
-        """(L,) logits a sample."""
-        return list(logits_SL.float().cpu().numpy())
 
 
 # ---- decode
@@ -275,13 +220,15 @@ class Classification:
         chosen[0, places] = 1.0
         return {"labels": chosen}
 
-    def head(self, encoder: Encoder) -> ClassificationHead:
+    # ---- Head
+
+    def head(self, encoder: Encoder) -> SequenceTaskHead:
         """New layers."""
         balanced = self.config.class_weights == "balanced"
-        return ClassificationHead(
+        return SequenceTaskHead(
             encoder,
+            "labels" if self.config.multi_label else "label",
             self.learnt.labels,
-            several=bool(self.config.multi_label),
             smoothing=self.config.label_smoothing,
             weight_L=balanced_weights(self.learnt.label_counts) if balanced else None,
         )

@@ -49,7 +49,11 @@ class Sources:
 def resolve_config(task: str, changes: Mapping[str, Any], source: Source | None = None) -> TaskConfig:
     """A task's published settings with `changes` laid over them, every key checked."""
     kind = find_task(task)
-    config = from_mapping(kind.Config, merge(to_mapping(kind.Config()), changes), source)
+    mapping = merge(to_mapping(kind.Config()), changes)
+    columns = mapping["data"].get("columns") if isinstance(mapping["data"], Mapping) else None
+    if isinstance(columns, str):  # as it is typed: data.columns=word,_,tag
+        mapping = merge(mapping, {"data": {"columns": columns.split(",")}})
+    config = from_mapping(kind.Config, mapping, source)
     if config.training.batch_warmup:
         raise ConfigError("training.batch_warmup is for pre-training", fix="leave it out")
     return config

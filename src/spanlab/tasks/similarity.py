@@ -20,7 +20,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from spanlab.encoder import Encoder, SequenceHead
+from spanlab.encoder import Encoder
 from spanlab.errors import ConfigError, InputError
 from spanlab.metrics.classification import class_table, confusion_matrix, score_classes
 from spanlab.metrics.similarity import score_similarity
@@ -30,13 +30,13 @@ from spanlab.tasks.embedding import sums_by_sequence
 from spanlab.tasks.fields import label_problems, read_id, read_text, shown, text_problems
 from spanlab.tasks.formats.row import FileShape, Row
 from spanlab.tasks.framing import Framing
-from spanlab.tasks.head import Encoded, Head, StandardHead
-from spanlab.tasks.losses import balanced_weights, one_label_loss, squared_loss
+from spanlab.tasks.head import Encoded, Head
+from spanlab.tasks.losses import balanced_weights, squared_loss
 from spanlab.tasks.problem import Problem
 from spanlab.tasks.result import Mistake, Result, Scores, about
 from spanlab.tasks.sample import Sample, SampleBatch, TensorBatch
+from spanlab.tasks.sequence_head import SequenceTaskHead
 from spanlab.tasks.settings import TaskConfig
-from spanlab.tasks.summary import add_pooler, reads_to_the_right, summary_tokens
 from spanlab.tasks.task import Learnt
 
 # ---- Config
@@ -89,56 +89,6 @@ def _score_problems(row: Row) -> Iterator[Problem]:
 
 
 # ---- Head
-
-
-class CrossHead(nn.Module):
-    """A sequence head over both texts: one number, or a label."""
-
-    weight_L: Tensor | None
-
-    def __init__(
-        self, encoder: Encoder, labels: tuple[str, ...], *, smoothing: float = 0.0, weight_L: Tensor | None = None
-    ) -> None:
-        """No labels: a score."""
-        super().__init__()
-        add_pooler(encoder)
-        self.layer = SequenceHead(encoder.config, len(labels) or 1)
-        self.labels = labels
-        self.regression, self.smoothing = not labels, smoothing
-        self.last = reads_to_the_right(encoder.config)
-        self.register_buffer("weight_L", weight_L, persistent=False)
-
-    @property
-    def standard(self) -> StandardHead:
-        """All of its weights are the sequence head's."""
-        return StandardHead(kind="sequence", layer=self.layer, labels=self.labels)
-
-    @property
-    def uses_pooler(self) -> bool:
-        """Where the family has one."""
-        return self.layer.on_pooled
-
-    def count(self, batch: SampleBatch) -> int:
-        """One term a sample."""
-        return len(batch.samples)
-
-    def forward(self, encoded: Encoded) -> Tensor:
-        """(S, L) logits, or (S, 1) scores."""
-        return self.layer(summary_tokens(encoded, last=self.last), encoded.pooled_BD)  # type: ignore[no-any-return]
-
-    def loss(self, logits_SL: Tensor, batch: TensorBatch) -> ObjectiveLoss:
-        """Squared distance of the score, or cross-entropy of the label."""
-        if self.regression:
-            return squared_loss(logits_SL.squeeze(-1), batch.targets["score"])
-        return one_label_loss(logits_SL, batch.targets["label"], weight_L=self.weight_L, smoothing=self.smoothing)
-
-    def metrics(self, loss: ObjectiveLoss) -> dict[str, float]:
-        """The mean loss and the share of right pairs."""
-        return loss_and_accuracy(loss)
-
-    def split(self, logits_SL: Tensor, batch: TensorBatch) -> list[NDArray[np.float32]]:
-        """(L,) a sample."""
-        return list(logits_SL.float().cpu().numpy())
 
 
 class BiHead(nn.Module):
@@ -319,8 +269,13 @@ class Similarity:
             return BiHead()
         balanced = self.config.class_weights == "balanced" and self.learnt.labels
         weights = balanced_weights(self.learnt.label_counts) if balanced else None
-        smoothing = self.config.label_smoothing
-        return CrossHead(encoder, self.learnt.labels, smoothing=smoothing, weight_L=weights)
+        return SequenceTaskHead(
+            encoder,
+            "label" if self.learnt.labels else "score",
+            self.learnt.labels,
+            smoothing=self.config.label_smoothing,
+            weight_L=weights,
+        )
 
     def decode(
         self, number: int, example: SimilarityExample, samples: Sequence[Sample], outputs: Sequence[Any]
