@@ -9,11 +9,15 @@ import torch
 
 from spanlab.inference.load import load
 from spanlab.tasks.entities import NerResult
+from spanlab.tasks.formats.row import Row
 from spanlab.training.records import Record
 from spanlab.workflows.finetune import finetune
+from tests.cli.run import run_here
 from tests.tasks.test_ner import NESTED, ROWS
+from tests.tasks.test_ner import learn as learn_entities
 from tests.tasks.test_qa import CAFE, FERRY, SILENT
 from tests.tasks.test_qa import ROWS as QUESTIONS
+from tests.tasks.test_qa import learn as learn_answers
 
 QUICK: dict[str, Any] = {
     "epochs": 60.0,
@@ -52,6 +56,34 @@ def test_entities(head: str, rows: list[dict[str, Any]], tiny_model: Path, tmp_p
     assert "PER" in result.to_html()
     assert result.redacted().count("[PER]") >= 2
     assert "Anna" not in result.redacted()
+
+
+def test_entities_are_redacted_from_the_command_line(tiny_model: Path, tmp_path: Path) -> None:
+    run("ner", ROWS, tiny_model, tmp_path)
+    texts = tmp_path / "texts.txt"
+    texts.write_text(ROWS[0]["text"] + "\n", encoding="utf-8")
+    arguments = ["predict", str(tmp_path / "run"), "--input", str(texts), "--redact", "--json"]
+    told = json.loads(run_here(*arguments).stdout)
+    assert set(told) == {"id", "windows", "truncated", "text"}
+    assert told["text"].startswith("[PER] met Captain [PER] on [LOC] before dawn.")
+
+
+def test_mistakes_of_entities_and_answers() -> None:
+    task, examples = learn_entities(ROWS)
+    right = task.read_result(Row(values={"spans": ROWS[1]["spans"]}), 0, examples[1])
+    assert task.mistake(examples[1], right) is None
+    wrong = task.read_result(Row(values={"spans": [{"start": 0, "end": 6, "label": "PER"}]}), 0, examples[1])
+    mistake = task.mistake(examples[1], wrong)
+    assert mistake is not None
+    assert (mistake.badness, mistake.gold, mistake.predicted) == (2.0, "the quay (LOC)", "Nobody (PER)")
+    questions, asked = learn_answers(QUESTIONS)
+    assert (
+        questions.mistake(asked[0], questions.read_result(Row(values={"answer": "Before dawn"}), 0, asked[0])) is None
+    )
+    half = questions.mistake(asked[0], questions.read_result(Row(values={"answer": "dawn"}), 0, asked[0]))
+    assert half is not None
+    assert half.badness == pytest.approx(1 / 3)
+    assert "When did the ferry leave?" in half.shown
 
 
 def test_entities_load_in_transformers(tiny_model: Path, tmp_path: Path) -> None:
