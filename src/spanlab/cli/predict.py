@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -30,6 +30,7 @@ def predict(
     resume: Annotated[bool, typer.Option("--resume", help="Go on with an output that was not finished.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output.")] = False,
     device: Annotated[Literal["auto", "cpu", "cuda", "mps"], typer.Option(help="Where the model runs.")] = "auto",
+    redact: Annotated[bool, typer.Option("--redact", help="Give the text with its entities replaced instead.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object an input.")] = False,
 ) -> None:
     """Predict for every example of a file, in its order.
@@ -42,15 +43,26 @@ def predict(
     done = _prepare(output, resume=resume, overwrite=overwrite)
     predictor = load(model, device=device)
     name = predictor.model.name_of(task)
+    if redact and predictor.model.tasks[name].name != "ner":
+        raise InputError(f"--redact is for entities, and the task is {predictor.model.tasks[name].name}", path=model)
     shape = predictor.model.tasks[name].shape
     rows = islice(read_rows(source, shape, columns.split(",") if columns else ()), done, None)
     results = predictor.predict_rows(rows, task=name, batch_tokens=batch_tokens, first=done)
+    told = map(_redacted, results) if redact else (result.to_dict() for result in results)
     if output is not None:
-        _write(results, output, done)
+        _write(told, output, done)
         return
-    for result in results:
-        typer.echo(json.dumps(result.to_dict(), ensure_ascii=False) if as_json else _line(result))
+    for values in told:
+        typer.echo(json.dumps(values, ensure_ascii=False) if as_json else _line(values))
         sys.stdout.flush()
+
+
+def _redacted(result: "Result") -> dict[str, Any]:
+    """The text without its entities, and nothing that would tell them."""
+    from spanlab.tasks.entities import NerResult
+
+    assert isinstance(result, NerResult)
+    return {"id": result.id, "windows": result.windows, "truncated": result.truncated, "text": result.redacted()}
 
 
 def _prepare(output: Path | None, *, resume: bool, overwrite: bool) -> int:
@@ -68,18 +80,17 @@ def _prepare(output: Path | None, *, resume: bool, overwrite: bool) -> int:
     return whole.count(b"\n")
 
 
-def _write(results: "Iterator[Result]", output: Path, done: int) -> None:
+def _write(results: Iterator[dict[str, Any]], output: Path, done: int) -> None:
     written = 0
     with output.open("a", encoding="utf-8", newline="\n") as file:
-        for result in results:
-            file.write(json.dumps(result.to_dict(), ensure_ascii=False) + "\n")
+        for values in results:
+            file.write(json.dumps(values, ensure_ascii=False) + "\n")
             written += 1
     note(f"{output}: {done + written} results")
 
 
-def _line(result: "Result") -> str:
+def _line(values: dict[str, Any]) -> str:
     """A result for a reader: its id and what it says."""
-    values = result.to_dict()
     shown = {name: value for name, value in values.items() if name not in {"id", "windows", "scores", "nbest"}}
     if not values["truncated"]:
         shown.pop("truncated")

@@ -4,12 +4,16 @@ from collections.abc import Mapping
 
 from spanlab.errors import InputError, did_you_mean
 from spanlab.tasks.classification import Classification
+from spanlab.tasks.ner import NamedEntities
+from spanlab.tasks.qa import QuestionAnswering
 from spanlab.tasks.similarity import Similarity
 from spanlab.tasks.task import AnyTask
 
 TASKS: Mapping[str, type[AnyTask]] = {
     "classification": Classification,
     "similarity": Similarity,
+    "ner": NamedEntities,
+    "qa": QuestionAnswering,
 }
 
 
