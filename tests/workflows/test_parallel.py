@@ -21,7 +21,7 @@ EXACT = (*CALM, "training.precision=fp64", "training.steps=20", "training.eval_e
 SINGLE = (*CALM, "training.precision=fp32", "training.steps=50", "training.eval_every=50", "training.clip=0.5")
 
 
-def run(recipe: str, corpus: Path, out: Path, *overrides: str, stop: int | None = None, resume: bool = False) -> Path:
+def run(recipe: str, corpus: Path, out: Path, *overrides: str, stop: int | None = None, **options: Any) -> Path:
     """A run in this process, stopped after a step if that is asked."""
 
     def end(record: Record) -> None:
@@ -29,7 +29,7 @@ def run(recipe: str, corpus: Path, out: Path, *overrides: str, stop: int | None 
             os.kill(os.getpid(), signal.SIGTERM)
 
     with suppress(SystemExit):
-        run_job(job(recipe, corpus, out, *overrides, resume=resume), on_record=end)
+        run_job(job(recipe, corpus, out, *overrides, **options), on_record=end)
     return out
 
 
@@ -85,9 +85,9 @@ def test_two_processes_are_one(small_corpus: Path, tmp_path: Path) -> None:
     """All in one launch: starting processes takes longer than what they do."""
     asked: list[dict[str, Any]] = []
 
-    def ask(recipe: str, out: str, *overrides: str, stop: int | None = None, resume: bool = False) -> None:
+    def ask(recipe: str, out: str, *overrides: str, **options: Any) -> None:
         common = {"recipe": recipe, "corpus": str(small_corpus), "out": str(tmp_path / out)}
-        asked.append({**common, "overrides": overrides, "stop": stop, "resume": resume})
+        asked.append({"stop": None, "resume": False, "init": None, **common, "overrides": overrides, **options})
 
     for name, (recipe, overrides, _) in CASES.items():
         ask(recipe, name, *overrides)
@@ -95,6 +95,8 @@ def test_two_processes_are_one(small_corpus: Path, tmp_path: Path) -> None:
         ask("spanbert", f"two to one {kind}", *EXACT, f"training.parallel={kind}", "training.ema=0.9", stop=8)
         run("spanbert", small_corpus, tmp_path / f"one to two {kind}", *EXACT, "training.ema=0.9", stop=8)
         ask("spanbert", f"one to two {kind}", *EXACT, "training.ema=0.9", f"training.parallel={kind}", resume=True)
+    pooled = str(run("bert", small_corpus, tmp_path / "pooled", "training.steps=1", "masking.static=0") / "model")
+    ask("spanbert", "continued", *EXACT, init=pooled)
     (tmp_path / "jobs.json").write_text(json.dumps(asked))
     finish(on_two(["-m", "tests.workflows.two_processes", str(tmp_path / "jobs.json")]))
 
@@ -103,6 +105,9 @@ def test_two_processes_are_one(small_corpus: Path, tmp_path: Path) -> None:
         if not one.exists():
             run(recipe, small_corpus, one, *alone(overrides))
         assert_alike(tmp_path / name, one, tolerance=tolerance)
+    # The pooler of the model is trained by nothing here, and no process waits for its gradient.
+    one = run("spanbert", small_corpus, tmp_path / "continued alone", *EXACT, init=pooled)
+    assert_alike(tmp_path / "continued", one, tolerance=1e-8)
     whole = run("spanbert", small_corpus, tmp_path / "whole", *EXACT, "training.ema=0.9")
     for kind in ("ddp", "fsdp"):
         moved = tmp_path / f"two to one {kind}"

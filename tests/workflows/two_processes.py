@@ -30,6 +30,7 @@ def run(asked: dict[str, object]) -> None:
                 Path(str(asked["out"])),
                 *asked["overrides"],  # type: ignore[misc]
                 resume=asked["resume"],
+                init=asked["init"],
             ),
             on_record=stop,
         )
