@@ -1,12 +1,12 @@
 """`spanlab finetune`: a labelled file and a model to a fine-tuned model."""
 
-import os
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from spanlab.cli.outcome import conclude
 from spanlab.cli.output import note, print_json, print_table
 from spanlab.cli.progress import ShownRun
 
@@ -57,7 +57,7 @@ def finetune(
     elif sweep:
         _sweep(job, as_json=as_json)
     else:
-        _conclude(_run(job), as_json=as_json)
+        conclude(_run(job), as_json=as_json)
 
 
 def _check(job: "FinetuningJob") -> None:
@@ -78,18 +78,6 @@ def _run(job: "FinetuningJob") -> "RunResult":
     shown = ShownRun()
     with closing(shown):
         return run_job(job, on_start=shown.start, on_record=shown.log)
-
-
-def _conclude(result: "RunResult", *, as_json: bool) -> None:
-    """What came of the run, on stdout; only the first process of several speaks."""
-    if os.environ.get("RANK", "0") != "0":
-        return
-    if as_json:
-        print_json(result.to_dict())
-        return
-    rows = [("outcome", result.outcome), ("steps", f"{result.steps:,}"), ("model", str(result.model))]
-    print_table([*rows, *((f"last {name}", f"{value:.2f}") for name, value in result.scores.items())])
-    note(f"look at {result.folder / 'report.html'}")
 
 
 def _sweep(job: "FinetuningJob", *, as_json: bool) -> None:

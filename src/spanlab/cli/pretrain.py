@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from spanlab.cli.outcome import conclude
 from spanlab.cli.output import note, print_json, print_table
 from spanlab.cli.progress import ShownRun
 
@@ -57,7 +58,7 @@ def pretrain(
         return
     _require_out(out)
     result = _run_here(job) if engine == "local" else _run_on_ray(job, workers)
-    _conclude(result, as_json=as_json)
+    conclude(result, as_json=as_json)
 
 
 def _require_out(out: str | None) -> None:
@@ -90,19 +91,3 @@ def _estimate(job: "PretrainingJob", *, as_json: bool) -> None:
         print_json(found.to_dict())
     else:
         print_table(found.rows(), title="dry run")
-
-
-def _conclude(result: "RunResult", *, as_json: bool) -> None:
-    """What came of the run, on stdout, and what to type next, on stderr; only the first process of several speaks."""
-    import os
-
-    if os.environ.get("RANK", "0") != "0":
-        return
-    if as_json:
-        print_json(result.to_dict())
-        return
-    rows = [("outcome", result.outcome), ("steps", f"{result.steps:,}"), ("model", str(result.model))]
-    print_table([*rows, *((name, f"{value:.4f}") for name, value in result.scores.items())])
-    note(f"look at {result.folder / 'report.html'}")
-    if result.outcome == "time limit":
-        note("the time limit was reached: the same command with --resume goes on")
