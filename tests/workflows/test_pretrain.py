@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
+from torch import nn
 
 import spanlab
 from spanlab.corpus import PreparedCorpus
@@ -74,41 +75,41 @@ def test_a_step_that_goes_wrong_leaves_a_batch_that_goes_wrong_again(small_corpu
     tokenizer = PreparedCorpus.open(small_corpus).tokenizer
     rare = tokenizer.vocabulary.index("dawn")
 
+    def spoil(criterion: nn.Module, value: float) -> None:
+        assert isinstance(criterion, Mixture)
+        with torch.no_grad():
+            criterion.encoder.word_table[rare, 0] = value
+
     def poison(training: Training[ExampleBatch], notes: tuple[str, ...]) -> None:
         # A token has a vector that is no number: the first batch that holds it fails.
-        with torch.no_grad():
-            training.work.criterion.encoder.word_table[tokenizer.vocabulary.index("dawn"), 0] = torch.nan  # type: ignore[union-attr, index]
+        spoil(training.work.criterion, torch.nan)
 
     with pytest.raises(RunError, match=r"step \d+ gave a loss of nan .*; the weights are those of step"):
-        run_job(
-            job("electra" if False else "spanbert", small_corpus, tmp_path / "run", *settings[len(SMALLEST) :]),
-            on_start=poison,
-        )
+        run_job(job("spanbert", small_corpus, tmp_path / "run", *settings), on_start=poison)
     (folder,) = (tmp_path / "run").glob("fault-step-*")
     fault = json.loads((folder / "fault.json").read_text())
     assert len(fault["samples"]) == 8
     criterion = build_model(load_recipe("spanbert", [*SMALLEST, *settings]), tokenizer).criterion
-    assert isinstance(criterion, Mixture)
+    assert isinstance(criterion, nn.Module)
     held = []
     for path in sorted(folder.glob("batch-*.npz")):
         with np.load(path) as arrays:
             batch = TensorBatch.from_examples(ExampleBatch(**{"segment_ids": None, **arrays}))
         assert criterion(batch).value.isfinite()
-        with torch.no_grad():
-            criterion.encoder.word_table[rare, 0] = torch.nan
+        spoil(criterion, torch.nan)
         held.append(bool((batch.input_ids_N == rare).any()))
         assert not held[-1] or criterion(batch).value.isnan()
-        with torch.no_grad():
-            criterion.encoder.word_table[rare, 0] = 0.0
+        spoil(criterion, 0.0)
     assert any(held)
 
 
 def test_the_report_is_written_when_a_run_goes_wrong(small_corpus: Path, tmp_path: Path) -> None:
-    settings = ("training.steps=9", "training.lr=1e30", "training.warmup=0", "training.clip=0", "encoder.norm_eps=0")
-    try:
-        run_job(job("roberta", small_corpus, tmp_path, *settings))
-    except RunError:
-        assert list(tmp_path.glob("fault-step-*"))
+    def spoil(training: Training[ExampleBatch], notes: tuple[str, ...]) -> None:
+        with torch.no_grad():
+            next(training.work.criterion.parameters()).fill_(torch.nan)
+
+    with pytest.raises(RunError, match="step 1 gave a loss of nan"):
+        run_job(job("roberta", small_corpus, tmp_path, "training.steps=9"), on_start=spoil)
     assert (tmp_path / "report.html").is_file()
 
 
@@ -118,11 +119,7 @@ def test_the_report_is_written_when_a_run_goes_wrong(small_corpus: Path, tmp_pat
         ("spanbert", ("body=albert", "encoder.embedding_width=16", "encoder.layers=2"), "bpe"),
         ("roberta", ("objectives.sbo=1", "masking.law=span"), "bpe"),
         ("electra", ("masking.law=word", "data.blocks=next-sentence"), "unigram"),
-        (
-            "bert",
-            ("objectives.nsp=0", "data.blocks=full-sentences", "masking.law=ngram", "masking.collapse=true"),
-            "wordpiece",
-        ),
+        ("bert", ("objectives.nsp=0", "data.blocks=full-sentences", "masking.collapse=true"), "wordpiece"),
         ("albert", ("training.optimiser=lamb", "encoder.layer_groups=null", "encoder.layers=2"), "unigram"),
     ],
 )
@@ -136,26 +133,21 @@ def test_combinations_train_and_load(tmp_path: Path, recipe: str, overrides: tup
     losses = [line["loss"] for line in records(result.folder)]
     assert np.isfinite(losses).all()
     model = load_model(result.model)
-    objectives = load_recipe(recipe, [*SMALLEST, *overrides]).objectives
-    assert model.heads.keys() == (
-        {"rtd"} if "rtd" in objectives else {name for name, weight in objectives.items() if weight}
-    )
+    asked = load_recipe(recipe, [*SMALLEST, *overrides])
+    assert set(model.heads) == ({"rtd"} if asked.weighs("rtd") else set(filter(asked.weighs, asked.objectives)))
     theirs = transformers.AutoModel.from_pretrained(result.model).eval()
     ids = torch.randint(5, tokenizer.vocab_size, (2, 10))
     with torch.no_grad():
         ours = model.encoder.eval()(ids).hidden
         torch.testing.assert_close(theirs(ids).last_hidden_state, ours, rtol=1e-4, atol=1e-5)
-    assert (
-        Filler(result.folder).fill(f"The {tokenizer.vocabulary[tokenizer.mask_id or 0]} mended the nets.", top=1).filled
-    )
+    mask = tokenizer.vocabulary[tokenizer.mask_id or 0]
+    assert mask not in Filler(result.folder).fill(f"The {mask} mended the nets.", top=1).filled
 
 
 def test_the_exported_model_is_that_of_its_best_step(small_corpus: Path, tmp_path: Path) -> None:
     settings = ("training.steps=8", "training.eval_every=2", "training.save_every=2", "training.keep=9")
     # A learning rate that makes the model worse after a while, or at once.
-    run_job(
-        job("roberta", small_corpus, tmp_path, *settings, "training.lr=0.3", "training.warmup=4", "training.clip=0")
-    )
+    run_job(job("roberta", small_corpus, tmp_path, *settings, "training.lr=0.3", "training.warmup=4"))
     dev = {line["step"]: line["loss"] for line in records(tmp_path) if line["split"] == "dev"}
     best = min(dev, key=lambda step: dev[step])
     table = load_file(tmp_path / "model" / "model.safetensors")["roberta.embeddings.word_embeddings.weight"]

@@ -11,7 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
 
-from spanlab.configuration import Source, from_mapping, merge, nested, parse_overrides, read_yaml
+from spanlab.configuration import from_mapping, merge, nested, parse_overrides, read_yaml
 from spanlab.corruption.masking import MaskingConfig
 from spanlab.encoder import SpanBoundaryConfig
 from spanlab.errors import ConfigError, did_you_mean
@@ -113,16 +113,12 @@ def load_recipe(name_or_path: str, overrides: Sequence[str] | Mapping[str, Any] 
     size = str(changes.get("size", mapping.get("size", Recipe.size)))
     if not isinstance(sizes, Mapping):
         raise source.error(("sizes",), "'sizes' must hold a section for each size")
+    written = merge(mapping, sizes.get(size) or {})
     try:
-        return from_mapping(Recipe, merge(merge(mapping, sizes.get(size) or {}), changes), source)
+        return from_mapping(Recipe, merge(written, changes), source)
     except ConfigError as error:
-        required = {"system": mapping["system"]} if "system" in mapping else {}
-        try:
-            from_mapping(Recipe, merge(required, changes), Source())
-        except ConfigError as alone:
-            if alone.cause == error.cause:  # the mistake is the override's: the file is not where it is
-                raise alone from None
-        raise
+        from_mapping(Recipe, written, source)  # a mistake of the file's own is told with its line
+        raise ConfigError(error.cause, fix=error.fix) from None
 
 
 def _locate(name_or_path: str) -> Path:

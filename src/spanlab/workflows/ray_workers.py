@@ -183,20 +183,20 @@ def _folder_beside(out: Path) -> Iterator[Path]:
 def _work(orders: _Orders[Job]) -> None:
     """What each worker does."""
     desk, first = orders.desk, dist.get_rank() == 0
-    with _listening(desk) if first else nullcontext():
-        try:
-            _enter(orders.directory)
-            job = _from_the_first(_job_as_it_stands(orders) if first else None)
-            if job is None:
-                return
+    try:
+        _enter(orders.directory)
+        job = _from_the_first(_job_as_it_stands(orders) if first else None)
+        if job is None:
+            return
+        with _listening(desk) if first else nullcontext():
             result = orders.function(job)
-            if first:
-                desk.end(result)
-        except (SpanlabError, RunError) as error:
-            desk.end(error)
-            raise  # the other workers wait for this one, unless Ray ends them
-        except (KeyboardInterrupt, SystemExit):
-            return  # as was asked for, with the state saved
+        if first:
+            desk.end(result)
+    except (SpanlabError, RunError) as error:
+        desk.end(error)
+        raise  # the other workers wait for this one, unless Ray ends them
+    except (KeyboardInterrupt, SystemExit):
+        return  # as was asked for, with the state saved
 
 
 def _enter(directory: str) -> None:
@@ -239,7 +239,7 @@ def _listening(desk: RemoteDesk) -> Iterator[None]:
     def listen() -> None:
         while not done.wait(LISTEN_SECONDS):
             word = desk.read()
-            if word.closed:
+            if word.closed and not done.is_set():
                 os._exit(1)
             if word.wish is not None:
                 ask_to_stop(word.wish)
