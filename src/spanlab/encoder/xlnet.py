@@ -58,7 +58,7 @@ class XLNetEncoder(Encoder):
         _refuse_foreign_options(config)
         self.config = config
         self.embeddings = Embeddings(config)
-        self.mask = nn.Parameter(torch.empty(config.width))
+        self.mask = nn.Parameter(torch.empty(1, 1, config.width))
         """What the query stream begins with at every place."""
         self.layers = nn.ModuleList(TwoStreamBlock(config) for _ in range(config.layers))
         self.pooler = nn.Linear(config.width, config.width) if config.pooler else None
