@@ -14,6 +14,21 @@ Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, kw_only=True)
+class Order:
+    """In which order the tokens of examples of one length are predicted, and where the examples stand in the stream."""
+
+    rank: Integers
+    sight: Integers
+    """(N,) token i sees token j of its own sequence if rank[j] < sight[i]."""
+    columns: Integers
+    """(B,) the stream that each example is of; the memory of what came before is kept by it."""
+    steps: Integers
+    """(B,) how many examples of the stream came before it."""
+    backward: Flags
+    """(B,) whether the text is given from its end to its beginning; such examples come last."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class ExampleBatch:
     """Corrupted examples and their targets."""
 
@@ -49,3 +64,5 @@ class ExampleBatch:
     """(K,) one number in [0, 1) for each predicted token: what a generator samples with (ELECTRA); else empty."""
     pair_labels: NDArray[np.int64]
     """(B,) 0 the second segment follows the first, 1 it does not (or they are swapped), -1 nothing is asked."""
+    order: Order | None = None
+    """For permutation language modelling, where nothing is masked; else None."""
