@@ -142,8 +142,8 @@ def test_the_kernel_has_the_gradients_of_plain_autograd(places: bool, dropout_p:
     batch, heads, tokens, keys, width = 3, 2, 5, 7, 4
     places_BQ = torch.tensor([[4, 0], [1, 2], [3, 3]]) if places else None
     queries = 2 if places else tokens
-    shapes = [(batch, heads, queries, width)] * 2 + [(batch, heads, keys, width)] * 2
-    shapes += [(2, heads, keys + tokens, width), (batch, heads, queries)]
+    shapes = [(batch, queries, heads, width), *[(batch, keys, heads, width)] * 2, (2, keys + tokens, heads, width)]
+    shapes += [(heads, width), (heads, width), (batch, heads, queries)]
     tensors = [torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in shapes]
     hidden = torch.zeros(batch, 1, queries, keys, dtype=torch.float64).masked_fill_(
         torch.rand(batch, 1, queries, keys) < 0.3, -1e30
@@ -155,14 +155,16 @@ def test_the_kernel_has_the_gradients_of_plain_autograd(places: bool, dropout_p:
     context, weights = relative_attention(operands, sight, dropout_p=dropout_p, want_weights=True)
     assert weights is not None
 
-    content, distance, k, v, r, segment = tensors
+    q, k, v, r, content_bias, position_bias, segment = tensors
     row = torch.arange(queries).expand(batch, -1) if places_BQ is None else places_BQ
     column = tokens - row[:, :, None] + torch.arange(keys)
     direction = torch.tensor([0, 0, 1])
-    far = torch.einsum("bhqw,bhrw->bhqr", distance, r[direction]).gather(3, column[:, None].expand(-1, heads, -1, -1))
-    plain = (content @ k.transpose(-1, -2) + far + segment[..., None] * other + hidden).softmax(-1)
+    far = torch.einsum("bqhw,brhw->bhqr", q + position_bias, r[direction])
+    near = torch.einsum("bqhw,bkhw->bhqk", q + content_bias, k)
+    scores = (near + far.gather(3, column[:, None].expand(-1, heads, -1, -1))) / width**0.5
+    plain = (scores + segment[..., None] * other + hidden).softmax(-1)
     kept = torch.ones_like(plain) if dropout_p == 0.0 else (weights > 0).double() / (1 - dropout_p)
-    expected = (plain * kept) @ v
+    expected = torch.einsum("bhqk,bkhw->bqhw", plain * kept, v)
     torch.testing.assert_close(context, expected)
     torch.testing.assert_close(weights, plain * kept)
     upstream = torch.randn_like(expected)
@@ -173,13 +175,14 @@ def test_the_kernel_has_the_gradients_of_plain_autograd(places: bool, dropout_p:
 
 def test_dropout_drops_its_share_and_keeps_the_expectation() -> None:
     torch.manual_seed(0)
-    shape = (1, 1, 400, 2)
+    shape = (1, 400, 1, 2)
     operands = Operands(
-        content_BHQW=torch.zeros(shape),
-        distance_BHQW=torch.zeros(shape),
-        k_BHSW=torch.zeros(shape),
-        v_BHSW=torch.ones(shape),
-        r_GHRW=torch.zeros(1, 1, 800, 2),
+        q_BQHW=torch.zeros(shape),
+        k_BSHW=torch.zeros(shape),
+        v_BSHW=torch.ones(shape),
+        r_GRHW=torch.zeros(1, 800, 1, 2),
+        content_bias_HW=torch.zeros(1, 2),
+        position_bias_HW=torch.zeros(1, 2),
     )
     context, weights = relative_attention(operands, Sight(tokens=400), dropout_p=0.25, want_weights=True)
     assert weights is not None

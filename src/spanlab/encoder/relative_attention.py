@@ -49,39 +49,39 @@ class RelativeAttention(nn.Module):
         """Keys of the same segment as the query, and of another."""
 
     def distances(self, around: Surroundings) -> Tensor:
-        """(G, H, R, W) the distances as this layer sees them."""
+        """(G, R, H, W) the distances as this layer sees them."""
         r_GRD: Tensor = self.position(around.distances_GRD)
-        return r_GRD.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+        return r_GRD.unflatten(-1, (self.heads, -1))
 
     def attend(
-        self, q_BHQW: Tensor, kv: tuple[Tensor, Tensor], r_GHRW: Tensor, sight: Sight, *, want_weights: bool
+        self, q_BQHW: Tensor, kv: tuple[Tensor, Tensor], r_GRHW: Tensor, sight: Sight, *, want_weights: bool
     ) -> tuple[Tensor, Tensor | None]:
         """(B, Q, D) before the output projection, and the weights (B, H, Q, S) if they are wanted."""
-        scale = q_BHQW.shape[-1] ** -0.5
-        segment_BHQ = None
-        if sight.other_segment_B1QS is not None:
-            difference_HW = self.segment[1] - self.segment[0]
-            segment_BHQ = ((q_BHQW + self.segment_bias[:, None]) * (difference_HW[:, None] * scale)).sum(-1)
-            segment_BHQ = segment_BHQ.to(q_BHQW.dtype)
-        surplus = (r_GHRW.shape[2] - sight.tokens - kv[0].shape[2]) // 2
+        surplus = (r_GRHW.shape[1] - sight.tokens - kv[0].shape[1]) // 2
         operands = Operands(
-            content_BHQW=((q_BHQW + self.content_bias[:, None]) * scale).to(q_BHQW.dtype),
-            distance_BHQW=((q_BHQW + self.position_bias[:, None]) * scale).to(q_BHQW.dtype),
-            k_BHSW=kv[0],
-            v_BHSW=kv[1],
-            r_GHRW=r_GHRW[:, :, surplus : r_GHRW.shape[2] - surplus],
-            segment_BHQ=segment_BHQ,
+            q_BQHW=q_BQHW,
+            k_BSHW=kv[0],
+            v_BSHW=kv[1],
+            r_GRHW=r_GRHW[:, surplus : r_GRHW.shape[1] - surplus],
+            content_bias_HW=self.content_bias,
+            position_bias_HW=self.position_bias,
+            segment_BHQ=None if sight.other_segment_B1QS is None else self._segment_term(q_BQHW),
         )
         dropout_p = self.dropout if self.training else 0.0
-        context_BHQW, weights = relative_attention(operands, sight, dropout_p=dropout_p, want_weights=want_weights)
-        context_BQD = context_BHQW.transpose(1, 2).flatten(2)
+        context_BQHW, weights = relative_attention(operands, sight, dropout_p=dropout_p, want_weights=want_weights)
+        context_BQD = context_BQHW.flatten(2)
         if sight.seeing_BQ1 is not None:
             # A softmax over nothing is uniform over everything; what sees nothing is to learn nothing.
             context_BQD = context_BQD * sight.seeing_BQ1
         return context_BQD, weights
 
-    def heads_of(self, x: Tensor, first: int, end: int) -> tuple[Tensor, ...]:
-        """(B, T, D) → (B, H, T, W) for each of queries (0), keys (1) and values (2) from `first` up to `end`."""
-        width = x.shape[-1]
-        y_BTPHW = F.linear(x, self.qkv.weight[first * width : end * width]).unflatten(-1, (end - first, self.heads, -1))
-        return y_BTPHW.permute(2, 0, 3, 1, 4).contiguous().unbind(0)
+    def heads_of(self, x_BTD: Tensor, first: int, end: int) -> tuple[Tensor, ...]:
+        """(B, T, H, W) for each of queries (0), keys (1) and values (2) from `first` up to `end`."""
+        width = x_BTD.shape[-1]
+        y_BTD = F.linear(x_BTD, self.qkv.weight[first * width : end * width])
+        return y_BTD.unflatten(-1, (end - first, self.heads, -1)).unbind(2)
+
+    def _segment_term(self, q_BQHW: Tensor) -> Tensor:
+        """(B, H, Q): what a key of another segment adds to a score, over what one of the same segment adds."""
+        difference_HW = (self.segment[1] - self.segment[0]) * q_BQHW.shape[-1] ** -0.5
+        return torch.einsum("bqhw,hw->bhq", q_BQHW + self.segment_bias, difference_HW).to(q_BQHW.dtype)

@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from spanlab.encoder.dropout import scaled_mask
+from spanlab.encoder.dropout import draw_signs
 from spanlab.encoder.sight import Sight
 
 CHUNK_SCORES = 1 << 18
@@ -33,16 +33,17 @@ CHUNK_SCORES = 1 << 18
 
 @dataclass(frozen=True, kw_only=True)
 class Operands:
-    """Queries, keys, values and distances of one layer; the queries scaled, each with its learned bias."""
+    """What meets in one layer: queries, keys, values, distances, and the biases of the queries."""
 
-    content_BHQW: Tensor
-    """Queries that meet the keys."""
-    distance_BHQW: Tensor
-    """Queries that meet the distances."""
-    k_BHSW: Tensor
-    v_BHSW: Tensor
-    r_GHRW: Tensor
+    q_BQHW: Tensor
+    k_BSHW: Tensor
+    v_BSHW: Tensor
+    r_GRHW: Tensor
     """Distances, forwards and, if there are backward rows, backwards."""
+    content_bias_HW: Tensor
+    """Added to the queries that meet the keys."""
+    position_bias_HW: Tensor
+    """Added to the queries that meet the distances."""
     segment_BHQ: Tensor | None = None
     """What a key of another segment adds to a score."""
 
@@ -53,94 +54,78 @@ _FIELDS = tuple(field.name for field in fields(Operands))
 def relative_attention(
     operands: Operands, sight: Sight, *, dropout_p: float = 0.0, want_weights: bool = False
 ) -> tuple[Tensor, Tensor | None]:
-    """The context (B, H, Q, W) and, if they are wanted, the weights (B, H, Q, S), which carry no gradient."""
+    """The context (B, Q, H, W) and, if they are wanted, the weights (B, H, Q, S), which carry no gradient."""
     keep = want_weights or torch.is_grad_enabled()
-    with torch.autocast(operands.k_BHSW.device.type, enabled=False):
-        context_BHQW, signed_BHQS = _RelativeAttention.apply(  # type: ignore[no-untyped-call]
-            operands.content_BHQW,
-            operands.distance_BHQW,
-            operands.k_BHSW,
-            operands.v_BHSW,
-            operands.r_GHRW,
-            operands.segment_BHQ,
-            sight,
-            dropout_p,
-            keep,
+    with torch.autocast(operands.k_BSHW.device.type, enabled=False):
+        context_BQHW, signed_BHQS = _RelativeAttention.apply(  # type: ignore[no-untyped-call]
+            sight, dropout_p, keep, *(getattr(operands, name) for name in _FIELDS)
         )
-    return context_BHQW, signed_BHQS.clamp_min(0.0).div_(1.0 - dropout_p) if want_weights else None
+    return context_BQHW, signed_BHQS.clamp_min(0.0).div_(1.0 - dropout_p) if want_weights else None
 
 
 class _RelativeAttention(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,  # noqa: ANN401 (torch's context)
-        content_BHQW: Tensor,
-        distance_BHQW: Tensor,
-        k_BHSW: Tensor,
-        v_BHSW: Tensor,
-        r_GHRW: Tensor,
-        segment_BHQ: Tensor | None,
         sight: Sight,
         dropout_p: float,
         keep: bool,
+        *given: Tensor | None,
     ) -> tuple[Tensor, Tensor | None]:
-        operands = Operands(
-            content_BHQW=content_BHQW,
-            distance_BHQW=distance_BHQW,
-            k_BHSW=k_BHSW,
-            v_BHSW=v_BHSW,
-            r_GHRW=r_GHRW,
-            segment_BHQ=segment_BHQ,
-        )
-        context_BHQW = torch.empty_like(content_BHQW)
-        shape = (*content_BHQW.shape[:3], k_BHSW.shape[2])
-        signed_BHQS = content_BHQW.new_empty(shape) if keep else None
-        for rows, direction in _chunks(shape, content_BHQW.device, sight.backward_rows):
+        operands = Operands(**dict(zip(_FIELDS, given, strict=True)))  # type: ignore[arg-type]
+        q_BQHW, keys = operands.q_BQHW, operands.k_BSHW.shape[1]
+        context_BQHW = q_BQHW.new_empty(q_BQHW.shape)
+        shape = (q_BQHW.shape[0], q_BQHW.shape[2], q_BQHW.shape[1], keys)
+        signed_BHQS = q_BQHW.new_empty(shape) if keep else None
+        for rows, direction in _chunks(shape, q_BQHW.device, sight.backward_rows):
             part = _Part(operands, sight, rows, direction)
-            weights_CHQS = part.scores()
-            torch.softmax(weights_CHQS, dim=-1, out=weights_CHQS)
+            weights_CHQS = torch.softmax(part.scores(), dim=-1)
             if dropout_p > 0.0:
-                weights_CHQS *= _signs(weights_CHQS, dropout_p)
+                weights_CHQS *= draw_signs(weights_CHQS, dropout_p)
             if signed_BHQS is not None:
                 signed_BHQS[rows] = weights_CHQS
             kept_CHQS = weights_CHQS.clamp_min_(0.0) if dropout_p > 0.0 else weights_CHQS
-            context_BHQW[rows] = torch.matmul(kept_CHQS, part.v_CHSW).div_(1.0 - dropout_p)
+            context_BQHW[rows] = torch.matmul(kept_CHQS, part.v_CHSW).div_(1.0 - dropout_p).transpose(1, 2)
         if keep:
-            ctx.save_for_backward(*vars(operands).values(), signed_BHQS, context_BHQW)
+            ctx.save_for_backward(*given, signed_BHQS, context_BQHW)
             ctx.sight, ctx.scale = sight, 1.0 / (1.0 - dropout_p)
             ctx.mark_non_differentiable(signed_BHQS)
-        return context_BHQW, signed_BHQS
+        return context_BQHW, signed_BHQS
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad_BHQW: Tensor, *_: Tensor | None) -> tuple[Tensor | None, ...]:  # noqa: ANN401
-        *given, signed_BHQS, context_BHQW = ctx.saved_tensors
+    def backward(ctx: Any, grad_BQHW: Tensor, *_: Tensor | None) -> tuple[Tensor | None, ...]:  # noqa: ANN401
+        *given, signed_BHQS, context_BQHW = ctx.saved_tensors
         operands, sight = Operands(**dict(zip(_FIELDS, given, strict=True))), ctx.sight
         gradients = _Gradients(operands)
-        with torch.autocast(grad_BHQW.device.type, enabled=False):
+        with torch.autocast(grad_BQHW.device.type, enabled=False):
             for rows, direction in _chunks(signed_BHQS.shape, signed_BHQS.device, sight.backward_rows):
                 part = _Part(operands, sight, rows, direction)
-                grad_CHQW, signed_CHQS = grad_BHQW[rows].to(part.dtype), signed_BHQS[rows].to(part.dtype)
+                grad_CHQW = grad_BQHW[rows].transpose(1, 2).to(part.dtype)
+                signed_CHQS = signed_BHQS[rows].to(part.dtype)
                 kept_CHQS = signed_CHQS.clamp_min(0.0).mul_(ctx.scale)
-                gradients.v_BHSW[rows] = torch.matmul(kept_CHQS.transpose(-1, -2), grad_CHQW)
+                gradients.v_BSHW[rows] = torch.matmul(kept_CHQS.transpose(-1, -2), grad_CHQW).transpose(1, 2)
                 # Softmax: what a row's weights times their gradients add up to is its context times its gradient.
-                sums_CHQ1 = (grad_CHQW * context_BHQW[rows]).sum(-1, keepdim=True)
+                sums_CHQ1 = (grad_CHQW * context_BQHW[rows].transpose(1, 2)).sum(-1, keepdim=True)
                 errors_CHQS = kept_CHQS.mul_(torch.matmul(grad_CHQW, part.v_CHSW.transpose(-1, -2)))
-                errors_CHQS.addcmul_(signed_CHQS.abs_(), sums_CHQ1, value=-1.0)
+                errors_CHQS.addcmul_(signed_CHQS.abs(), sums_CHQ1, value=-1.0)
                 gradients.add(part, errors_CHQS)
-        return (*gradients.all(), None, None, None)
+        return (None, None, None, *gradients.in_order())
 
 
 class _Part:
     """The sequences of one chunk, in the dtype that is worked in."""
 
     def __init__(self, operands: Operands, sight: Sight, rows: slice, direction: int) -> None:
-        self.dtype = dtype = _working_dtype(operands.k_BHSW)
+        self.dtype = dtype = _working_dtype(operands.k_BSHW)
         self.rows, self.direction, self.sight = rows, direction, sight
-        self.content_CHQW = operands.content_BHQW[rows].to(dtype)
-        self.k_CHSW, self.v_CHSW = operands.k_BHSW[rows].to(dtype), operands.v_BHSW[rows].to(dtype)
-        self.distance_HQW = _by_head(operands.distance_BHQW[rows].to(dtype))
-        self.r_HRW = operands.r_GHRW[direction].to(dtype)
+        q_CHQW = operands.q_BQHW[rows].transpose(1, 2).to(dtype)
+        self.scale = q_CHQW.shape[-1] ** -0.5
+        self.content_CHQW = (q_CHQW + operands.content_bias_HW[:, None].to(dtype)).mul_(self.scale)
+        self.distance_HQW = _by_head((q_CHQW + operands.position_bias_HW[:, None].to(dtype)).mul_(self.scale))
+        self.k_CHSW = operands.k_BSHW[rows].transpose(1, 2).to(dtype)
+        self.v_CHSW = operands.v_BSHW[rows].transpose(1, 2).to(dtype)
+        self.r_HRW = operands.r_GRHW[direction].transpose(0, 1).to(dtype)
         self.segment_CHQ = None if operands.segment_BHQ is None else operands.segment_BHQ[rows].to(dtype)
         other = sight.other_segment_B1QS
         self.other_segment_C1QS = None if other is None else other[rows].to(dtype)
@@ -148,13 +133,20 @@ class _Part:
         self.distances = _Distances(sight, rows, shape, self.r_HRW.shape[1])
 
     def scores(self) -> Tensor:
-        """(C, H, Q, S), to be written over."""
-        scores_CHQS = torch.matmul(self.content_CHQW, self.k_CHSW.transpose(-1, -2))
-        scores_CHQS += self.distances.view(torch.bmm(self.distance_HQW, self.r_HRW.transpose(-1, -2)))
+        """(C, H, Q, S)."""
+        far_CHQS = self.distances.view(torch.bmm(self.distance_HQW, self.r_HRW.transpose(-1, -2)))
+        hidden = self.sight.hidden_B1QS
+        scores_CHQS = torch.empty(self.distances.shape, dtype=self.dtype, device=far_CHQS.device)
+        # What the product of queries and keys is added to, so that no pass over the scores is spent on adding it.
+        if hidden is None:
+            scores_CHQS.copy_(far_CHQS)
+        else:
+            torch.add(far_CHQS, hidden[self.rows].to(self.dtype), out=scores_CHQS)
+        scores_CHQS.flatten(0, 1).baddbmm_(
+            self.content_CHQW.flatten(0, 1), self.k_CHSW.flatten(0, 1).transpose(-1, -2)
+        )
         if self.segment_CHQ is not None and self.other_segment_C1QS is not None:
             scores_CHQS.addcmul_(self.other_segment_C1QS, self.segment_CHQ[..., None])
-        if self.sight.hidden_B1QS is not None:
-            scores_CHQS += self.sight.hidden_B1QS[self.rows]
         return scores_CHQS
 
 
@@ -162,29 +154,49 @@ class _Gradients:
     """The gradients of all operands, filled chunk by chunk."""
 
     def __init__(self, operands: Operands) -> None:
-        self.content_BHQW = torch.empty_like(operands.content_BHQW)
-        self.distance_BHQW = torch.empty_like(operands.distance_BHQW)
-        self.k_BHSW, self.v_BHSW = torch.empty_like(operands.k_BHSW), torch.empty_like(operands.v_BHSW)
-        # A sum over chunks, so not in half precision.
-        self.r_GHRW = torch.zeros_like(operands.r_GHRW, dtype=_working_dtype(operands.k_BHSW))
+        self.operands = operands
+        self.q_BQHW, self.k_BSHW, self.v_BSHW = (
+            torch.empty(x.shape, dtype=x.dtype, device=x.device)
+            for x in (operands.q_BQHW, operands.k_BSHW, operands.v_BSHW)
+        )
+        # Sums over chunks, so not in half precision.
+        self.r_GHRW, self.content_bias_HW, self.position_bias_HW = (
+            torch.zeros(shape, dtype=_working_dtype(operands.k_BSHW), device=operands.k_BSHW.device)
+            for shape in (
+                operands.r_GRHW.transpose(1, 2).shape,
+                operands.content_bias_HW.shape,
+                operands.position_bias_HW.shape,
+            )
+        )
         self.segment_BHQ = None if operands.segment_BHQ is None else torch.zeros_like(operands.segment_BHQ)
-        self.dtype = operands.r_GHRW.dtype
 
     def add(self, part: _Part, errors_CHQS: Tensor) -> None:
         """What follows from the gradients of a chunk's scores."""
         rows = part.rows
-        self.content_BHQW[rows] = torch.matmul(errors_CHQS, part.k_CHSW)
-        self.k_BHSW[rows] = torch.matmul(errors_CHQS.transpose(-1, -2), part.content_CHQW)
+        content_CHQW = torch.matmul(errors_CHQS, part.k_CHSW).mul_(part.scale)
+        keys_CHSW = torch.matmul(errors_CHQS.transpose(-1, -2), part.content_CHQW)
+        self.k_BSHW[rows] = keys_CHSW.transpose(1, 2)
         far_HQR = part.distances.put_back(errors_CHQS)
-        self.distance_BHQW[rows] = _by_sequence(torch.bmm(far_HQR, part.r_HRW), len(errors_CHQS))
+        distance_HQW = torch.bmm(far_HQR, part.r_HRW).mul_(part.scale)
         self.r_GHRW[part.direction].baddbmm_(far_HQR.transpose(-1, -2), part.distance_HQW)
+        self.content_bias_HW += content_CHQW.sum((0, 2))
+        self.position_bias_HW += distance_HQW.sum(1)
+        self.q_BQHW[rows] = content_CHQW.add_(_by_sequence(distance_HQW, len(content_CHQW))).transpose(1, 2)
         if self.segment_BHQ is not None and part.other_segment_C1QS is not None:
             self.segment_BHQ[rows] = (errors_CHQS * part.other_segment_C1QS).sum(-1)
 
-    def all(self) -> tuple[Tensor | None, ...]:
-        """In the order of the operands."""
-        r_GHRW = self.r_GHRW.to(self.dtype)
-        return self.content_BHQW, self.distance_BHQW, self.k_BHSW, self.v_BHSW, r_GHRW, self.segment_BHQ
+    def in_order(self) -> tuple[Tensor | None, ...]:
+        """As the operands are, in their dtypes."""
+        operands = self.operands
+        return (
+            self.q_BQHW,
+            self.k_BSHW,
+            self.v_BSHW,
+            self.r_GHRW.transpose(1, 2).to(operands.r_GRHW.dtype),
+            self.content_bias_HW.to(operands.content_bias_HW.dtype),
+            self.position_bias_HW.to(operands.position_bias_HW.dtype),
+            self.segment_BHQ,
+        )
 
 
 class _Distances:
@@ -243,13 +255,6 @@ def _by_head(x_CHQW: Tensor) -> Tensor:
 def _by_sequence(x_HQW: Tensor, sequences: int) -> Tensor:
     """(H, C·Q, W) → (C, H, Q, W)."""
     return x_HQW.view(x_HQW.shape[0], sequences, -1, x_HQW.shape[2]).transpose(0, 1)
-
-
-def _signs(x: Tensor, dropout_p: float) -> Tensor:
-    """1 where an element is kept, -1 where it is dropped."""
-    if x.device.type == "cpu":
-        return scaled_mask(x.shape, dropout_p, x.dtype).sign_().mul_(2.0).sub_(1.0)
-    return (torch.rand_like(x) >= dropout_p).to(x.dtype).mul_(2.0).sub_(1.0)
 
 
 def _working_dtype(x: Tensor) -> torch.dtype:

@@ -51,20 +51,20 @@ class TwoStreamBlock(nn.Module):
     ) -> Streams:
         """The streams after this block; the content stream is left out unless it is wanted."""
         attention = self.attention
-        r_GHRW = attention.distances(around)
+        r_GRHW = attention.distances(around)
         contexts, weights = [], []
         mixed_BKD = None
         parts = torch.split(content_ND, [run.tokens for run in around.runs])
         for part, run, sight in zip(parts, around.runs, around.content, strict=True):
             x_BTD = part.view(run.count, run.length, -1)
-            q_BHTW, kv = self._project(x_BTD, memory_BMD, want_content=want_content)
-            if q_BHTW is not None:
-                context, seen = attention.attend(q_BHTW, kv, r_GHRW, sight, want_weights=around.want_weights)
+            q_BTHW, kv = self._project(x_BTD, memory_BMD, want_content=want_content)
+            if q_BTHW is not None:
+                context, seen = attention.attend(q_BTHW, kv, r_GRHW, sight, want_weights=around.want_weights)
                 contexts.append(context.flatten(0, 1))
                 weights += [] if seen is None else [seen]
             if query_BKD is not None and around.query is not None:
-                (q_BHKW,) = attention.heads_of(query_BKD, 0, 1)
-                mixed_BKD, _ = attention.attend(q_BHKW, kv, r_GHRW, around.query, want_weights=False)
+                (q_BKHW,) = attention.heads_of(query_BKD, 0, 1)
+                mixed_BKD, _ = attention.attend(q_BKHW, kv, r_GRHW, around.query, want_weights=False)
         content = self._finish(content_ND, torch.cat(contexts), head_mask_H) if contexts else None
         query = None
         if query_BKD is not None and mixed_BKD is not None:
@@ -75,15 +75,15 @@ class TwoStreamBlock(nn.Module):
         self, x_BTD: Tensor, memory_BMD: Tensor | None, *, want_content: bool
     ) -> tuple[Tensor | None, tuple[Tensor, Tensor]]:
         """Queries, if the content stream is wanted, and keys and values, those of the memory before the others."""
-        q_BHTW = None
+        q_BTHW = None
         if want_content:
-            q_BHTW, k_BHSW, v_BHSW = self.attention.heads_of(x_BTD, 0, 3)
+            q_BTHW, k_BSHW, v_BSHW = self.attention.heads_of(x_BTD, 0, 3)
         else:
-            k_BHSW, v_BHSW = self.attention.heads_of(x_BTD, 1, 3)
+            k_BSHW, v_BSHW = self.attention.heads_of(x_BTD, 1, 3)
         if memory_BMD is not None:
             old_k, old_v = self.attention.heads_of(memory_BMD.to(x_BTD.dtype), 1, 3)
-            k_BHSW, v_BHSW = torch.cat([old_k, k_BHSW], dim=2), torch.cat([old_v, v_BHSW], dim=2)
-        return q_BHTW, (k_BHSW, v_BHSW)
+            k_BSHW, v_BSHW = torch.cat([old_k, k_BSHW], dim=1), torch.cat([old_v, v_BSHW], dim=1)
+        return q_BTHW, (k_BSHW, v_BSHW)
 
     def _finish(self, x: Tensor, context: Tensor, head_mask_H: Tensor | None) -> Tensor:
         """Residuals, norms and the feed-forward network, on whichever stream."""
