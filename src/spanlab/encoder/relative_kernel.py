@@ -155,6 +155,7 @@ class _Gradients:
 
     def __init__(self, operands: Operands) -> None:
         self.operands = operands
+        self.far_HQR: Tensor | None = None
         self.q_BQHW, self.k_BSHW, self.v_BSHW = (
             torch.empty(x.shape, dtype=x.dtype, device=x.device)
             for x in (operands.q_BQHW, operands.k_BSHW, operands.v_BSHW)
@@ -176,7 +177,7 @@ class _Gradients:
         content_CHQW = torch.matmul(errors_CHQS, part.k_CHSW).mul_(part.scale)
         keys_CHSW = torch.matmul(errors_CHQS.transpose(-1, -2), part.content_CHQW)
         self.k_BSHW[rows] = keys_CHSW.transpose(1, 2)
-        far_HQR = part.distances.put_back(errors_CHQS)
+        self.far_HQR = far_HQR = part.distances.put_back(errors_CHQS, self.far_HQR)
         distance_HQW = torch.bmm(far_HQR, part.r_HRW).mul_(part.scale)
         self.r_GHRW[part.direction].baddbmm_(far_HQR.transpose(-1, -2), part.distance_HQW)
         self.content_bias_HW += content_CHQW.sum((0, 2))
@@ -216,14 +217,17 @@ class _Distances:
             return self._shifted(far_HQR)
         return self._split(far_HQR).gather(-1, self.columns_HCQS).transpose(0, 1)
 
-    def put_back(self, errors_CHQS: Tensor) -> Tensor:
-        """(H, C·Q, R): the inverse of `view`, zero where no key is."""
+    def put_back(self, errors_CHQS: Tensor, used_HQR: Tensor | None) -> Tensor:
+        """(H, C·Q, R): the inverse of `view`, zero where no key is; written over what the chunk before left behind."""
         sequences, heads, queries, _ = self.shape
-        far_HQR = errors_CHQS.new_zeros(heads, sequences * queries, self.distances)
-        if self.columns_HCQS is None:
-            self._shifted(far_HQR).copy_(errors_CHQS)
-        else:
+        shape = (heads, sequences * queries, self.distances)
+        if self.columns_HCQS is not None:
+            far_HQR = errors_CHQS.new_zeros(shape)
             self._split(far_HQR).scatter_(-1, self.columns_HCQS, errors_CHQS.transpose(0, 1))
+            return far_HQR
+        # The zeros are in the same places for every chunk.
+        far_HQR = used_HQR if used_HQR is not None and used_HQR.shape == shape else errors_CHQS.new_zeros(shape)
+        self._shifted(far_HQR).copy_(errors_CHQS)
         return far_HQR
 
     def _split(self, far_HQR: Tensor) -> Tensor:
