@@ -1,5 +1,8 @@
 """The plm objective: equal to transformers' loss, logits where a target is, memory by column, saved and restored."""
 
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -38,11 +41,11 @@ def loss_of(criterion: PermutationLM, batch: ExampleBatch) -> torch.Tensor:
     return criterion(TensorBatch.from_examples(batch)).value
 
 
-def test_loss_equals_transformers(tmp_path: object) -> None:
+def test_loss_equals_transformers(tmp_path: Path) -> None:
     hf = pytest.importorskip("transformers")
     criterion = build()
-    save_model(str(tmp_path), criterion.encoder, criterion.heads)
-    theirs = hf.XLNetLMHeadModel.from_pretrained(str(tmp_path))
+    save_model(tmp_path, criterion.encoder, criterion.heads)
+    theirs = hf.XLNetLMHeadModel.from_pretrained(tmp_path)
     batch = examples(0)
     assert batch.order is not None
     rank, sight = batch.order.rank.reshape(COLUMNS, -1), batch.order.sight.reshape(COLUMNS, -1)
@@ -153,7 +156,11 @@ def test_refusals() -> None:
     built = build_criterion(criterion.encoder, {"plm": 2.0}, heads=criterion.heads)
     assert isinstance(built, PermutationLM)
     assert built.head is criterion.head
-    memory = build(memory=4)
-    mixed = ExampleBatch(**{**vars(examples(1)), "order": None})
-    with pytest.raises(InputError, match="no order"):
-        loss_of(memory, mixed)
+    batch = examples(1)
+    assert batch.order is not None
+    mixed = replace(batch, order=replace(batch.order, steps=np.array([1, 1, 2, 1])))
+    with pytest.raises(InputError, match="at the same step"):
+        loss_of(build(memory=4), mixed)
+    turned = replace(batch, order=replace(batch.order, backward=np.array([True, False, False, True])))
+    with pytest.raises(InputError, match="must come after the others"):
+        loss_of(criterion, turned)

@@ -11,21 +11,22 @@ from numpy.typing import NDArray
 
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
+Ranks = NDArray[np.int32]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Order:
     """In which order the tokens of examples of one length are predicted, and where the examples stand in the stream."""
 
-    rank: Integers
-    sight: Integers
+    rank: Ranks
+    sight: Ranks
     """(N,) token i sees token j of its own sequence if rank[j] < sight[i]."""
     columns: Integers
     """(B,) the stream that each example is of; the memory of what came before is kept by it."""
     steps: Integers
     """(B,) how many examples of the stream came before it."""
     backward: Flags
-    """(B,) whether the text is given from its end to its beginning; such examples come last."""
+    """(B,) whether the text is given from its end to its beginning."""
 
 
 @dataclass(frozen=True, kw_only=True)

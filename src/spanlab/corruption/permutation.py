@@ -24,10 +24,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
-from spanlab.corpus.randomness import Draws, below, draw, draws, sample_keys, uniform
-from spanlab.corruption.example import Flags, Integers
+from spanlab.corpus.randomness import Draws, draw, draws, sample_keys, uniform
+from spanlab.corruption.example import Flags, Integers, Ranks
 from spanlab.corruption.ngram import ngram_probabilities
 from spanlab.errors import ConfigError
 
@@ -70,13 +70,12 @@ class PermutationConfig:
 class Permutation:
     """Orders of blocks of one length."""
 
-    rank_BT: Integers
-    sight_BT: Integers
+    rank_BT: Ranks
+    sight_BT: Ranks
     predicted_BT: Flags
 
-    @property
-    def visible_BTT(self) -> Flags:
-        """Whether token i sees token j before it is predicted itself."""
+    def visible(self) -> Flags:
+        """(B, T, T) whether token i sees token j before it is predicted itself."""
         return self.rank_BT[:, None, :] < self.sight_BT[:, :, None]
 
 
@@ -88,7 +87,7 @@ def permute(
     parts: tuple[int, ...],
     indices: Integers,
     seed: int,
-    epoch: int = 0,
+    epoch: ArrayLike = 0,
 ) -> Permutation:
     """The order of each block, a pure function of (seed, epoch, index).
 
@@ -99,10 +98,11 @@ def permute(
         parts: the lengths of the parts of a block, T in all.
         indices: (B,) which samples these are.
         seed: of the run.
-        epoch: which pass.
+        epoch: which pass, of all or (B,) of each.
     """
     keys = sample_keys(seed=seed, purpose="permutation", epoch=epoch, index=indices)
-    rank_BT, sight_BT = np.empty(text_BT.shape, np.int32), np.empty(text_BT.shape, np.int32)
+    rank_BT: Ranks = np.empty(text_BT.shape, np.int32)
+    sight_BT: Ranks = np.empty(text_BT.shape, np.int32)
     predicted_BT = np.empty(text_BT.shape, bool)
     first, lowest = 0, 0
     for number, (length, goal) in enumerate(zip(parts, config.goals(parts), strict=True)):
@@ -116,7 +116,7 @@ def permute(
 
 def _order_part(
     text_BP: Flags, word_starts_BP: Flags, config: PermutationConfig, goal: int, keys: Draws
-) -> tuple[Integers, Integers, Flags]:
+) -> tuple[Ranks, Ranks, Flags]:
     """Rank, sight and what is predicted, of one part; ranks lie between 0 and P."""
     places_BP = _random_places(keys, text_BP.shape[1])
     if config.law == "tail":
@@ -125,11 +125,11 @@ def _order_part(
     predicted_BP = pick_spans(text_BP, word_starts_BP, config, goal, draw(keys, _SPANNING))
     _fill(predicted_BP, text_BP, goal, draw(keys, _FILLING))
     plain_BP = text_BP & ~predicted_BP
-    rank_BP = np.where(plain_BP, 0, places_BP + 1)
+    rank_BP = np.where(plain_BP, np.int32(0), places_BP + np.int32(1))
     return rank_BP, rank_BP + ~predicted_BP, predicted_BP
 
 
-def _random_places(keys: Draws, length: int) -> NDArray[np.int32]:
+def _random_places(keys: Draws, length: int) -> Ranks:
     """(B, P) the place of each token in a random order."""
     order_BP = _sorted_tokens(draws(draw(keys, _ORDERING), length))
     places_BP = np.empty(order_BP.shape, np.int32)
@@ -146,7 +146,7 @@ def _sorted_tokens(values_BP: Draws) -> Integers:
     return (tagged_BP & ((np.uint64(1) << bits) - np.uint64(1))).astype(np.int64)
 
 
-def _last_of_order(places_BP: NDArray[np.int32], text_BP: Flags, goal: int) -> Flags:
+def _last_of_order(places_BP: Ranks, text_BP: Flags, goal: int) -> Flags:
     """The last `goal` tokens of text in the order."""
     order_BP = np.argsort(places_BP, axis=1)
     text_in_order_BP = np.take_along_axis(text_BP, order_BP, axis=1)

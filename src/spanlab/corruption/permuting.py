@@ -4,6 +4,7 @@ Nothing is masked: the encoder sees true tokens, and the order decides who may k
 """
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from spanlab.corruption.example import ExampleBatch, Order
 from spanlab.corruption.frame import FramedBatch
@@ -23,13 +24,11 @@ class Permuting:
         """
         self.config, self._columns, self._reuse, self._both_ways = config, columns, reuse, both_ways
 
-    def __call__(self, batch: FramedBatch, *, seed: int, epoch: int = 0) -> ExampleBatch:
+    def __call__(self, batch: FramedBatch, *, seed: int, epoch: ArrayLike = 0) -> ExampleBatch:
         """The examples of a batch; the same sample gives the same example in whatever batch it comes."""
         order = self.order(batch, seed=seed, epoch=epoch)
         steps, columns = np.divmod(batch.indices, self._columns)
         backward = (columns >= self._columns // 2) if self._both_ways else np.zeros(len(columns), bool)
-        if (backward[:-1] & ~backward[1:]).any():
-            raise InputError("blocks that are read backwards must come after the others in a batch")
         positions, none = np.flatnonzero(order.predicted_BT), np.empty(0, np.int64)
         return ExampleBatch(
             indices=batch.indices,
@@ -57,7 +56,7 @@ class Permuting:
             ),
         )
 
-    def order(self, batch: FramedBatch, *, seed: int, epoch: int = 0) -> Permutation:
+    def order(self, batch: FramedBatch, *, seed: int, epoch: ArrayLike = 0) -> Permutation:
         """Who sees whom in each block."""
         length = int(batch.lengths[0])
         if (batch.lengths != length).any():

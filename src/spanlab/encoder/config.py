@@ -90,6 +90,9 @@ class EncoderConfig:
         for name in ("dropout", "attention_dropout", "stochastic_depth"):
             if not 0.0 <= getattr(self, name) < 1.0:
                 raise ConfigError(f"'{name}' is {getattr(self, name)}; it must be at least 0 and below 1")
+        self._check_relative()
+
+    def _check_relative(self) -> None:
         for name in ("farthest", "memory", "reuse"):
             value = getattr(self, name)
             if value is not None and value < 1:

@@ -51,7 +51,7 @@ class RelativeAttention(nn.Module):
     def distances(self, around: Surroundings) -> Tensor:
         """(G, R, H, W) the distances as this layer sees them."""
         r_GRD: Tensor = self.position(around.distances_GRD)
-        return r_GRD.unflatten(-1, (self.heads, -1))
+        return r_GRD.view(*r_GRD.shape[:-1], self.heads, -1)
 
     def attend(
         self, q_BQHW: Tensor, kv: tuple[Tensor, Tensor], r_GRHW: Tensor, sight: Sight, *, want_weights: bool
@@ -79,7 +79,7 @@ class RelativeAttention(nn.Module):
         """(B, T, H, W) for each of queries (0), keys (1) and values (2) from `first` up to `end`."""
         width = x_BTD.shape[-1]
         y_BTD = F.linear(x_BTD, self.qkv.weight[first * width : end * width])
-        return y_BTD.unflatten(-1, (end - first, self.heads, -1)).unbind(2)
+        return y_BTD.view(*x_BTD.shape[:-1], end - first, self.heads, -1).unbind(2)
 
     def _segment_term(self, q_BQHW: Tensor) -> Tensor:
         """(B, H, Q): what a key of another segment adds to a score, over what one of the same segment adds."""

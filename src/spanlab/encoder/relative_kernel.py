@@ -142,9 +142,7 @@ class _Part:
             scores_CHQS.copy_(far_CHQS)
         else:
             torch.add(far_CHQS, hidden[self.rows].to(self.dtype), out=scores_CHQS)
-        scores_CHQS.flatten(0, 1).baddbmm_(
-            self.content_CHQW.flatten(0, 1), self.k_CHSW.flatten(0, 1).transpose(-1, -2)
-        )
+        scores_CHQS.flatten(0, 1).baddbmm_(self.content_CHQW.flatten(0, 1), self.k_CHSW.flatten(0, 1).transpose(-1, -2))
         if self.segment_CHQ is not None and self.other_segment_C1QS is not None:
             scores_CHQS.addcmul_(self.other_segment_C1QS, self.segment_CHQ[..., None])
         return scores_CHQS

@@ -88,7 +88,7 @@ class TwoStreamBlock(nn.Module):
     def _finish(self, x: Tensor, context: Tensor, head_mask_H: Tensor | None) -> Tensor:
         """Residuals, norms and the feed-forward network, on whichever stream."""
         if head_mask_H is not None:
-            by_head = context.unflatten(-1, (self.attention.heads, -1))
+            by_head = context.view(*context.shape[:-1], self.attention.heads, -1)
             context = (by_head * head_mask_H[:, None].to(context.dtype)).flatten(-2)
         x = self.attention_norm(x + self.dropout(self.attention.output(context)))
         inner: Tensor = self.dropout(self.feed_forward(x))

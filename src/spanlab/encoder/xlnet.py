@@ -31,9 +31,10 @@ from spanlab.encoder.sight import sight_of_places, sight_of_tokens
 from spanlab.encoder.two_stream import Streams, TwoStreamBlock
 from spanlab.errors import ConfigError, InputError
 
-_FREE_FIELDS = frozenset(
-    "vocab_size width layers heads inner_width max_positions activation norm_eps pooler farthest memory reuse dropout "
-    "attention_dropout checkpoint_layers init_std pad_id segments".split()
+_FREE_FIELDS = (
+    *("vocab_size", "width", "layers", "heads", "inner_width", "max_positions", "segments", "pad_id"),
+    *("activation", "norm_eps", "init_std", "pooler", "farthest", "memory", "reuse"),
+    *("dropout", "attention_dropout", "checkpoint_layers"),
 )
 """What may differ between one XLNet and another."""
 
@@ -165,7 +166,7 @@ class XLNetEncoder(Encoder):
             return None
         return torch.tanh(self.pooler(hidden_ND.index_select(0, packing.last_tokens(hidden_ND.device))))
 
-    def reset_parameters(self, spare: nn.Module | None = None) -> None:  # noqa: ARG002 (nothing of it is shared)
+    def reset_parameters(self, spare: nn.Module | None = None) -> None:
         """Draw all weights anew: normal with the config's deviation, norms 1, biases of layers 0."""
         for module in self.modules():
             init_weights(module, self.config.init_std)

@@ -64,7 +64,7 @@ class PermutationLM(nn.Module):
             places_BK=places_BP.to(rank_BT.device),
             segment_ids_BT=None if batch.segment_ids_N is None else batch.segment_ids_N.view(shape),
             memory_LBMD=memory.recall(columns, order.steps.tolist()) if remembers else None,
-            backward_rows=int(order.backward.sum()),
+            backward_rows=_backward_rows(order),
         )
         if remembers:
             memory.keep(columns, read.memory_LBMD)
@@ -98,6 +98,13 @@ def _order_of(examples: ExampleBatch) -> Order:
         fix = "set masking.law=permutation, or objectives.plm=0"
         raise InputError("the examples have no order of prediction for the plm objective", fix=fix)
     return examples.order
+
+
+def _backward_rows(order: Order) -> int:
+    """How many sequences, the last ones, are read backwards."""
+    if (order.backward[:-1] & ~order.backward[1:]).any():
+        raise InputError("examples that are read backwards must come after the others in a batch")
+    return int(order.backward.sum())
 
 
 def _places_by_sequence(positions_K: Integers, batch: int, tokens: int) -> tuple[Tensor, Tensor | None]:

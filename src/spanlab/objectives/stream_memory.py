@@ -36,7 +36,9 @@ class StreamMemory:
         """Put the memory of these columns in place of what was known of them."""
         fresh = set(columns)
         self._groups = {
-            group: memory for group, memory in self._groups.items() if group != tuple(columns) and not fresh & set(group)
+            group: memory
+            for group, memory in self._groups.items()
+            if group != tuple(columns) and not fresh & set(group)
         } | {tuple(columns): memory_LBMD}
 
     def state(self) -> dict[str, Tensor]:

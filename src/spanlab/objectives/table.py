@@ -54,7 +54,8 @@ ON_ONE_ENCODER: dict[str, Entry] = {
 """What can be mixed at will on the hidden states of one encoder."""
 
 OBJECTIVES = (*ON_ONE_ENCODER, "rtd", "plm")
-"""All names; `rtd` is trained on a generator and a discriminator, with `mlm` for the generator, `plm` on two streams."""
+"""All names; `rtd` is trained on a generator and a discriminator, with `mlm` for the generator, `plm` by two streams
+of one encoder."""
 
 
 def build_criterion(

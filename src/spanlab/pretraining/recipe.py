@@ -13,10 +13,10 @@ from spanlab.configuration import from_mapping, merge, parse_overrides, read_yam
 from spanlab.corruption.masking import MaskingConfig
 from spanlab.errors import ConfigError, did_you_mean
 
-OBJECTIVE_NAMES = ("mlm", "sbo", "nsp", "sop", "rtd")
+OBJECTIVE_NAMES = ("mlm", "sbo", "nsp", "sop", "rtd", "plm")
 """What a recipe may weigh; the same names as in the objectives room, which is not imported to read a recipe."""
 
-BlockKind = Literal["documents", "full-sentences", "next-sentence", "sentence-order"]
+BlockKind = Literal["documents", "full-sentences", "next-sentence", "sentence-order", "columns"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +32,14 @@ class DataConfig:
     """Sentence order: a chunk of one sentence takes a random second segment, as ALBERT's own script does."""
     spans: str | None = None
     """A JSON-lines file of spans for `masking.law: given`: {"start": 120, "end": 123}, in tokens of the corpus."""
+    columns: int = 1
+    """Columns: how many streams lie side by side; a step takes the next block of each."""
+    reuse: int | None = None
+    """Columns: how many tokens a block begins after the one before it, and how many of it are remembered (XLNet)."""
+    memory: int | None = None
+    """Columns: how many tokens of earlier blocks are remembered; None for no memory."""
+    both_ways: bool = False
+    """Columns: the second half of them are read from their end to their beginning (XLNet)."""
 
 
 @dataclass(frozen=True, kw_only=True)

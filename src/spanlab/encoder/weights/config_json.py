@@ -172,7 +172,9 @@ def _translate(model_type: str, mapping: Mapping[str, Any], keys: Mapping[str, s
     if model_type == "xlnet":
         values["attention_dropout"] = values.get("dropout", EncoderConfig.attention_dropout)
         # -1 and 0 stand for "no limit" there.
-        values |= {name: values.get(name) if (values.get(name) or 0) > 0 else None for name in ("farthest", "memory", "reuse")}
+        values |= {
+            name: values.get(name) if (values.get(name) or 0) > 0 else None for name in ("farthest", "memory", "reuse")
+        }
     return from_mapping(EncoderConfig, values)
 
 

@@ -74,7 +74,7 @@ def to_theirs(ours: Mapping[str, Tensor], rules: Iterator[Rule] | tuple[Rule, ..
             used.add(name)
             for part, tensor in zip(rule.theirs, ours[name].chunk(len(rule.theirs)), strict=True):
                 turned = (tensor.t() if _turned(rule, suffix) else tensor).contiguous()
-                theirs[part + suffix] = turned if rule.heads is None else turned.unflatten(1, (rule.heads, -1))
+                theirs[part + suffix] = turned if rule.heads is None else turned.view(len(turned), rule.heads, -1)
     return theirs, used
 
 
