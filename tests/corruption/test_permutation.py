@@ -36,7 +36,7 @@ def test_the_example_of_the_paper() -> None:
     """Order 3, 2, 4, 1: token 1 sees 2, 3, 4; token 2 sees 3; token 3 sees nothing; token 4 sees 2 and 3."""
     order = [3, 2, 4, 1]
     rank = np.array([[order.index(token) for token in (1, 2, 3, 4)]])
-    visible = Permutation(rank, rank, np.ones_like(rank, bool)).visible()[0]
+    visible = Permutation(rank.astype(np.int16), rank.astype(np.int16), np.ones_like(rank, bool)).visible()[0]
     seen = [{j + 1 for j in range(4) if visible[i, j]} for i in range(4)]
     assert seen == [{2, 3, 4}, {3}, set(), {2, 3}]
 
@@ -161,7 +161,7 @@ def test_spans_are_those_of_the_plain_walk(unit: str, alpha: int, beta: int) -> 
     text[:, [30, 77]] = False
     starts &= text
     keys = sample_keys(seed=5, purpose="test", epoch=0, index=np.arange(40))
-    found = pick_spans(text, starts, config, 20, keys)
+    found = pick_spans(text, starts, config, np.full(40, 20), keys)
     for block in range(40):
         numbers = uniform(draws(keys[block : block + 1], 240)[0]).reshape(-1, 2).tolist()
         assert plain_walk(text[block], starts[block], config, 20, numbers)[0] == found[block].tolist()
@@ -173,7 +173,7 @@ def test_statistics_of_the_published_law() -> None:
     text, starts = blocks(count, length, specials=0)
     config = PermutationConfig(predictions=goal)
     keys = sample_keys(seed=9, purpose="test", epoch=0, index=np.arange(count))
-    spans = pick_spans(text, starts, config, goal, keys)
+    spans = pick_spans(text, starts, config, np.full(count, goal), keys)
     generator = random.Random(4)
     loop, sizes = [], []
     for block in range(count):
@@ -203,8 +203,8 @@ def run_lengths(mask: np.ndarray) -> np.ndarray:
 def test_words_stay_whole_unless_single_tokens_fill_up() -> None:
     text, starts = blocks(200, 128, specials=0, pieces=0.5)
     keys = sample_keys(seed=2, purpose="test", epoch=0, index=np.arange(200))
-    whole = pick_spans(text, starts, NGRAMS, 21, keys)
-    cut = pick_spans(text, starts, replace(NGRAMS, unit="token"), 21, keys)
+    whole = pick_spans(text, starts, NGRAMS, np.full(200, 21), keys)
+    cut = pick_spans(text, starts, replace(NGRAMS, unit="token"), np.full(200, 21), keys)
 
     def broken(mask: np.ndarray) -> int:
         inside = ~starts[:, 1:]

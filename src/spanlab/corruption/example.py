@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
-Ranks = NDArray[np.int32]
+Ranks = NDArray[np.int16]
 
 
 @dataclass(frozen=True, kw_only=True)

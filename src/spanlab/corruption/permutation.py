@@ -76,7 +76,10 @@ class Permutation:
 
     def visible(self) -> Flags:
         """(B, T, T) whether token i sees token j before it is predicted itself."""
-        return self.rank_BT[:, None, :] < self.sight_BT[:, :, None]
+        # The narrower the numbers, the more of them are compared at a time.
+        narrow = np.min_scalar_type(int(self.sight_BT.max(initial=0)))
+        rank_BT, sight_BT = self.rank_BT.astype(narrow), self.sight_BT.astype(narrow)
+        return rank_BT[:, None, :] < sight_BT[:, :, None]
 
 
 def permute(
@@ -100,40 +103,67 @@ def permute(
         seed: of the run.
         epoch: which pass, of all or (B,) of each.
     """
-    keys = sample_keys(seed=seed, purpose="permutation", epoch=epoch, index=indices)
-    rank_BT: Ranks = np.empty(text_BT.shape, np.int32)
-    sight_BT: Ranks = np.empty(text_BT.shape, np.int32)
-    predicted_BT = np.empty(text_BT.shape, bool)
-    first, lowest = 0, 0
-    for number, (length, goal) in enumerate(zip(parts, config.goals(parts), strict=True)):
-        part = slice(first, first + length)
-        chosen = _order_part(text_BT[:, part], word_starts_BT[:, part], config, goal, draw(keys, number))
-        rank_BT[:, part], sight_BT[:, part], predicted_BT[:, part] = chosen[0] + lowest, chosen[1] + lowest, chosen[2]
+    keys_B = sample_keys(seed=seed, purpose="permutation", epoch=epoch, index=indices)
+    goals = config.goals(parts)
+    if len(set(parts)) == 1:
+        ordered = _order_equal_parts(text_BT, word_starts_BT, config, goals, keys_B)
+    else:
+        bounds = np.cumsum(parts)[:-1]
+        split = zip(np.split(text_BT, bounds, axis=1), np.split(word_starts_BT, bounds, axis=1), goals, strict=True)
+        ordered = [
+            _order_part(text_BP, starts_BP, config, np.full(len(text_BP), goal), draw(keys_B, number))
+            for number, (text_BP, starts_BP, goal) in enumerate(split)
+        ]
+    lowest_B1 = np.zeros((len(text_BT), 1), np.int16)
+    ranks, sights = [], []
+    for part in ordered:
+        ranks.append(part.rank_BT + lowest_B1)
+        sights.append(part.sight_BT + lowest_B1)
         # Above everything that a token of this part sees, and below what the next part sees.
-        first, lowest = first + length, lowest + length + 2
-    return Permutation(rank_BT, sight_BT, predicted_BT)
+        lowest_B1 = sights[-1].max(axis=1, keepdims=True) + np.int16(1)
+    predicted_BT = np.concatenate([part.predicted_BT for part in ordered], axis=1)
+    return Permutation(np.concatenate(ranks, axis=1), np.concatenate(sights, axis=1), predicted_BT)
+
+
+def _order_equal_parts(
+    text_BT: Flags, word_starts_BT: Flags, config: PermutationConfig, goals: tuple[int, ...], keys_B: Draws
+) -> list[Permutation]:
+    """The parts of all blocks in one go, as if each were a block of its own: half the steps for two parts."""
+    blocks, count = len(text_BT), len(goals)
+
+    def stacked(flags_BT: Flags) -> Flags:
+        return np.concatenate(np.split(flags_BT, count, axis=1))
+
+    keys = np.concatenate([draw(keys_B, number) for number in range(count)])
+    whole = _order_part(stacked(text_BT), stacked(word_starts_BT), config, np.repeat(goals, blocks), keys)
+    split = (np.split(array, count) for array in (whole.rank_BT, whole.sight_BT, whole.predicted_BT))
+    return [Permutation(*arrays) for arrays in zip(*split, strict=True)]
 
 
 def _order_part(
-    text_BP: Flags, word_starts_BP: Flags, config: PermutationConfig, goal: int, keys: Draws
-) -> tuple[Ranks, Ranks, Flags]:
-    """Rank, sight and what is predicted, of one part; ranks lie between 0 and P."""
-    places_BP = _random_places(keys, text_BP.shape[1])
+    text_BP: Flags, word_starts_BP: Flags, config: PermutationConfig, goals_B: Integers, keys: Draws
+) -> Permutation:
+    """The order of one part of each block; ranks begin at 0."""
     if config.law == "tail":
-        predicted_BP = _last_of_order(places_BP, text_BP, goal)
-        return places_BP, places_BP + ~predicted_BP, predicted_BP
-    predicted_BP = pick_spans(text_BP, word_starts_BP, config, goal, draw(keys, _SPANNING))
-    _fill(predicted_BP, text_BP, goal, draw(keys, _FILLING))
+        places_BP = _random_places(keys, np.ones_like(text_BP))
+        predicted_BP = _last_of_order(places_BP, text_BP, goals_B)
+        return Permutation(places_BP, places_BP + ~predicted_BP, predicted_BP)
+    predicted_BP = pick_spans(text_BP, word_starts_BP, config, goals_B, draw(keys, _SPANNING))
+    _fill(predicted_BP, text_BP, goals_B, draw(keys, _FILLING))
     plain_BP = text_BP & ~predicted_BP
-    rank_BP = np.where(plain_BP, np.int32(0), places_BP + np.int32(1))
-    return rank_BP, rank_BP + ~predicted_BP, predicted_BP
+    rank_BP = np.where(plain_BP, np.int16(0), _random_places(keys, ~plain_BP) + np.int16(1))
+    return Permutation(rank_BP, rank_BP + ~predicted_BP, predicted_BP)
 
 
-def _random_places(keys: Draws, length: int) -> Ranks:
-    """(B, P) the place of each token in a random order."""
-    order_BP = _sorted_tokens(draws(draw(keys, _ORDERING), length))
-    places_BP = np.empty(order_BP.shape, np.int32)
-    np.put_along_axis(places_BP, order_BP, np.arange(length, dtype=np.int32)[None, :], axis=1)
+def _random_places(keys: Draws, among_BP: Flags) -> Ranks:
+    """(B, P) the place of each of these tokens in a random order of them; the others come after all of them."""
+    blocks, length = among_BP.shape
+    values_BP = draws(draw(keys, _ORDERING), length)
+    values_BP[~among_BP] = np.iinfo(np.uint64).max
+    order_BP = _sorted_tokens(values_BP)
+    places_BP = np.empty((blocks, length), np.int16)
+    flat = order_BP + (np.arange(blocks) * length)[:, None]
+    places_BP.reshape(-1)[flat] = np.arange(length, dtype=np.int16)
     return places_BP
 
 
@@ -141,95 +171,109 @@ def _sorted_tokens(values_BP: Draws) -> Integers:
     """(B, P) the tokens in the order of their values, the last bits of which give way to the token's place."""
     length = values_BP.shape[1]
     bits = np.uint64(max(1, (length - 1).bit_length()))
-    tagged_BP = ((values_BP >> bits) << bits) | np.arange(length, dtype=np.uint64)
+    low = (np.uint64(1) << bits) - np.uint64(1)
+    tagged_BP = (values_BP & ~low) | np.arange(length, dtype=np.uint64)
     tagged_BP.sort(axis=1)
-    return (tagged_BP & ((np.uint64(1) << bits) - np.uint64(1))).astype(np.int64)
+    tagged_BP &= low
+    return tagged_BP.view(np.int64)
 
 
-def _last_of_order(places_BP: Ranks, text_BP: Flags, goal: int) -> Flags:
-    """The last `goal` tokens of text in the order."""
+def _last_of_order(places_BP: Ranks, text_BP: Flags, goals_B: Integers) -> Flags:
+    """The last tokens of text in the order, as many as are to be predicted."""
     order_BP = np.argsort(places_BP, axis=1)
     text_in_order_BP = np.take_along_axis(text_BP, order_BP, axis=1)
     after_BP = np.cumsum(text_in_order_BP[:, ::-1], axis=1)[:, ::-1]
     last_BP = np.zeros(text_BP.shape, bool)
-    np.put_along_axis(last_BP, order_BP, text_in_order_BP & (after_BP <= goal), axis=1)
+    np.put_along_axis(last_BP, order_BP, text_in_order_BP & (after_BP <= goals_B[:, None]), axis=1)
     return last_BP
 
 
-def pick_spans(text_BP: Flags, word_starts_BP: Flags, config: PermutationConfig, goal: int, keys: Draws) -> Flags:
-    """(B, P) n-grams in their contexts, from the first token to the last; not more than `goal` tokens of text.
+def pick_spans(text_BP: Flags, word_starts_BP: Flags, config: PermutationConfig, goals_B: Integers, keys: Draws) -> Flags:
+    """(B, P) n-grams in their contexts, from the first token to the last; not more than `goals_B` tokens of text.
 
     One step places one n-gram in every block: the walk through a block is a chain, the blocks are side by side.
     """
     blocks, length = text_BP.shape
-    starts = _Starts(word_starts_BP | ~text_BP)
-    before_BP = np.zeros((blocks, length + 1), np.int64)
-    np.cumsum(text_BP, axis=1, out=before_BP[:, 1:])
-    steps_most = length // (config.alpha // config.beta) + 2
-    shares = uniform(draws(keys, 2 * steps_most)).reshape(blocks, steps_most, 2)
+    words = _Words(text_BP, word_starts_BP | ~text_BP)
+    most_steps = length // (config.alpha // config.beta) + 2
+    shares = uniform(draws(keys, 2 * most_steps)).reshape(blocks, most_steps, 2)
     cumulative = np.cumsum(ngram_probabilities(config.longest))[:-1]
     drawn_BS = 1 + np.searchsorted(cumulative, shares[..., 0], "right")
-    edges_BP = np.zeros((blocks, length + 1), np.int8)
-    row, at_B, left_B = np.arange(blocks), np.zeros(blocks, np.int64), np.full(blocks, goal)
-    for step in range(steps_most):
+    edges = np.zeros(blocks * (length + 1), np.int8)
+    at_B, left_B = np.zeros(blocks, np.int64), goals_B.astype(np.int64)
+    for step in range(most_steps):
         n_B = np.minimum(drawn_BS[:, step], left_B)
         context_B = n_B * config.alpha // config.beta
         ahead_B = (shares[:, step, 1] * context_B).astype(np.int64)
-        begin_B = starts.next_from(at_B + ahead_B)
-        if config.unit == "token":
-            end_B = np.minimum(begin_B + n_B, length)
-        else:
-            end_B = starts.end_of(begin_B, n_B, before_BP, left_B)
+        begin_B = words.next_from(at_B + ahead_B)
+        end_B = words.end_of(begin_B, n_B, left_B) if config.unit == "word" else np.minimum(begin_B + n_B, length)
         # An n-gram that reaches the end of the part is not taken, as in the original: it may be cut there.
         taken_B = (n_B > 0) & (end_B < length)
         if not taken_B.any():
             break
         end_B = np.where(taken_B, end_B, begin_B)
-        edges_BP[row, begin_B] += taken_B
-        edges_BP[row, end_B] -= taken_B
-        left_B = np.where(taken_B, left_B - (before_BP[row, end_B] - before_BP[row, begin_B]), 0)
+        edges[words.rows + begin_B] += taken_B
+        edges[words.rows + end_B] -= taken_B
+        left_B = np.where(taken_B, left_B - words.text_between(begin_B, end_B), 0)
         at_B = end_B + context_B - ahead_B
-    return (np.cumsum(edges_BP[:, :-1], axis=1) > 0) & text_BP
+    inside_BP = np.cumsum(edges.reshape(blocks, length + 1)[:, :-1], axis=1, dtype=np.int8) > 0
+    return inside_BP & text_BP
 
 
-class _Starts:
-    """Where words begin in each block; a special token is a word of its own."""
+class _Words:
+    """Where words begin in each block, and how much text lies before each place; a special token is a word of its own.
 
-    def __init__(self, starts_BP: Flags) -> None:
+    Tables are flat, with a row of length + 1 a block: looked up by one number, they are twice as fast.
+    """
+
+    def __init__(self, text_BP: Flags, starts_BP: Flags) -> None:
         blocks, self.length = starts_BP.shape
-        # The number of starts before each place, and the place of each start by its number.
-        self.before_BP = np.zeros((blocks, self.length + 1), np.int64)
-        np.cumsum(starts_BP, axis=1, out=self.before_BP[:, 1:])
-        self.places_BU = np.full((blocks, int(self.before_BP[:, -1].max(initial=0)) + 1), self.length, np.int64)
-        where_B, where_P = np.nonzero(starts_BP)
-        self.places_BU[where_B, self.before_BP[where_B, where_P]] = where_P
-        self.row = np.arange(blocks)
+        self.rows = np.arange(blocks) * (self.length + 1)
+        self.text_before, starts_before = (_counts_before(flags_BP) for flags_BP in (text_BP, starts_BP))
+        self.starts_before = starts_before
+        # The place of each start by its number; beyond the last one, the end.
+        self.places = np.full(len(starts_before) + blocks, self.length, np.int64)
+        flat = np.flatnonzero(starts_BP)
+        row, place = flat // self.length, flat % self.length
+        self.places[row * (self.length + 1) + starts_before[row * (self.length + 1) + place]] = place
 
     def next_from(self, places_B: Integers) -> Integers:
         """(B,) the first start at or after each place; the length where there is none."""
-        number_B = self.before_BP[self.row, np.minimum(places_B, self.length)]
-        return self.places_BU[self.row, np.minimum(number_B, self.places_BU.shape[1] - 1)]
+        return self.places[self.rows + self.starts_before[self.rows + np.minimum(places_B, self.length)]]
 
-    def end_of(self, begin_B: Integers, n_B: Integers, text_before_BP: Integers, room_B: Integers) -> Integers:
+    def end_of(self, begin_B: Integers, n_B: Integers, room_B: Integers) -> Integers:
         """(B,) where n words from `begin_B` on end, or fewer of them, so that their text fits into the room."""
-        first_B = self.before_BP[self.row, begin_B]
-        end_B = begin_B
-        for words in range(1, int(n_B.max(initial=0)) + 1):
-            place_B = self.places_BU[self.row, np.minimum(first_B + words, self.places_BU.shape[1] - 1)]
-            size_B = text_before_BP[self.row, place_B] - text_before_BP[self.row, begin_B]
-            end_B = np.where((words <= n_B) & (size_B <= room_B), place_B, end_B)
-        return end_B
+        counts_L = np.arange(1, int(n_B.max(initial=1)) + 1)
+        numbers_BL = self.starts_before[self.rows + begin_B][:, None] + counts_L
+        ends_BL = self.places[self.rows[:, None] + np.minimum(numbers_BL, self.length)]
+        text_BL = self.text_before[self.rows[:, None] + ends_BL] - self.text_before[self.rows + begin_B][:, None]
+        fitting_B = ((counts_L <= n_B[:, None]) & (text_BL <= room_B[:, None])).sum(axis=1)
+        last_B = ends_BL[np.arange(len(begin_B)), np.maximum(fitting_B - 1, 0)]
+        return np.where(fitting_B > 0, last_B, begin_B)
+
+    def text_between(self, begin_B: Integers, end_B: Integers) -> Integers:
+        """(B,) tokens of text from one place up to another."""
+        return self.text_before[self.rows + end_B] - self.text_before[self.rows + begin_B]
 
 
-def _fill(predicted_BP: Flags, text_BP: Flags, goal: int, keys: Draws) -> None:
-    """Add random single tokens of text until `goal` are predicted, as far as there are so many."""
-    short_B = goal - predicted_BP.sum(axis=1)
+def _counts_before(flags_BP: Flags) -> Integers:
+    """(B · (P + 1),) how many flags are set before each place of each block."""
+    counts_BP = np.zeros((len(flags_BP), flags_BP.shape[1] + 1), np.int64)
+    np.cumsum(flags_BP, axis=1, out=counts_BP[:, 1:])
+    return counts_BP.reshape(-1)
+
+
+def _fill(predicted_BP: Flags, text_BP: Flags, goals_B: Integers, keys: Draws) -> None:
+    """Add random single tokens of text until there are as many as are to be predicted, or no more text."""
+    short_B = goals_B - predicted_BP.sum(axis=1)
     rows = np.flatnonzero(short_B > 0)
     if not len(rows):
         return
+    values_BP = draws(keys[rows], text_BP.shape[1])
     free_BP = text_BP[rows] & ~predicted_BP[rows]
-    order_BP = _sorted_tokens(draws(keys[rows], text_BP.shape[1]))
-    free_in_order_BP = np.take_along_axis(free_BP, order_BP, axis=1)
-    taken_BP = free_in_order_BP & (np.cumsum(free_in_order_BP, axis=1) <= short_B[rows, None])
-    row, place = np.nonzero(taken_BP)
-    predicted_BP[rows[row], order_BP[row, place]] = True
+    values_BP[~free_BP] = np.iinfo(np.uint64).max
+    most = int(short_B.max())
+    first_BM = _sorted_tokens(values_BP)[:, :most]
+    wanted_B = np.minimum(short_B[rows], free_BP.sum(axis=1))
+    row, number = np.nonzero(np.arange(most) < wanted_B[:, None])
+    predicted_BP[rows[row], first_BM[row, number]] = True
