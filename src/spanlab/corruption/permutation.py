@@ -188,7 +188,9 @@ def _last_of_order(places_BP: Ranks, text_BP: Flags, goals_B: Integers) -> Flags
     return last_BP
 
 
-def pick_spans(text_BP: Flags, word_starts_BP: Flags, config: PermutationConfig, goals_B: Integers, keys: Draws) -> Flags:
+def pick_spans(
+    text_BP: Flags, word_starts_BP: Flags, config: PermutationConfig, goals_B: Integers, keys: Draws
+) -> Flags:
     """(B, P) n-grams in their contexts, from the first token to the last; not more than `goals_B` tokens of text.
 
     One step places one n-gram in every block: the walk through a block is a chain, the blocks are side by side.
@@ -228,32 +230,34 @@ class _Words:
 
     def __init__(self, text_BP: Flags, starts_BP: Flags) -> None:
         blocks, self.length = starts_BP.shape
-        self.rows = np.arange(blocks) * (self.length + 1)
-        self.text_before, starts_before = (_counts_before(flags_BP) for flags_BP in (text_BP, starts_BP))
-        self.starts_before = starts_before
+        self.rows: Integers = np.arange(blocks) * (self.length + 1)
+        self.text_before, self.starts_before = _counts_before(text_BP), _counts_before(starts_BP)
         # The place of each start by its number; beyond the last one, the end.
-        self.places = np.full(len(starts_before) + blocks, self.length, np.int64)
+        self.places: Integers = np.full(len(self.starts_before), self.length, np.int64)
         flat = np.flatnonzero(starts_BP)
-        row, place = flat // self.length, flat % self.length
-        self.places[row * (self.length + 1) + starts_before[row * (self.length + 1) + place]] = place
+        first, place = flat // self.length * (self.length + 1), flat % self.length
+        self.places[first + self.starts_before[first + place]] = place
 
     def next_from(self, places_B: Integers) -> Integers:
         """(B,) the first start at or after each place; the length where there is none."""
-        return self.places[self.rows + self.starts_before[self.rows + np.minimum(places_B, self.length)]]
+        number_B = self.starts_before[self.rows + np.minimum(places_B, self.length)]
+        found_B: Integers = self.places[self.rows + number_B]
+        return found_B
 
     def end_of(self, begin_B: Integers, n_B: Integers, room_B: Integers) -> Integers:
         """(B,) where n words from `begin_B` on end, or fewer of them, so that their text fits into the room."""
-        counts_L = np.arange(1, int(n_B.max(initial=1)) + 1)
-        numbers_BL = self.starts_before[self.rows + begin_B][:, None] + counts_L
-        ends_BL = self.places[self.rows[:, None] + np.minimum(numbers_BL, self.length)]
-        text_BL = self.text_before[self.rows[:, None] + ends_BL] - self.text_before[self.rows + begin_B][:, None]
-        fitting_B = ((counts_L <= n_B[:, None]) & (text_BL <= room_B[:, None])).sum(axis=1)
-        last_B = ends_BL[np.arange(len(begin_B)), np.maximum(fitting_B - 1, 0)]
-        return np.where(fitting_B > 0, last_B, begin_B)
+        number_B = self.starts_before[self.rows + begin_B]
+        while True:
+            end_B: Integers = self.places[self.rows + np.minimum(number_B + n_B, self.length)]
+            too_many_B = self.text_between(begin_B, end_B) > room_B
+            if not too_many_B.any():
+                return end_B
+            n_B = n_B - too_many_B
 
     def text_between(self, begin_B: Integers, end_B: Integers) -> Integers:
         """(B,) tokens of text from one place up to another."""
-        return self.text_before[self.rows + end_B] - self.text_before[self.rows + begin_B]
+        count_B: Integers = self.text_before[self.rows + end_B] - self.text_before[self.rows + begin_B]
+        return count_B
 
 
 def _counts_before(flags_BP: Flags) -> Integers:
