@@ -36,8 +36,8 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_layout_of_a_block(corpus: Path) -> None:
-    """Text of the stream, <sep>, and <cls> last in a segment of its own; backward columns hold the same text turned."""
-    examples = Examples(PreparedCorpus.open(corpus), load_recipe("xlnet", SHORT))
+    """Text of the stream, <sep>, and <cls> last in a segment of its own."""
+    examples = Examples(PreparedCorpus.open(corpus), load_recipe("xlnet", [*SHORT, "data.random_second=null"]))
     vocabulary = examples.corpus.tokenizer.vocabulary
     batch = examples.batch(np.arange(8))
     rows, segments = batch.input_ids.reshape(8, 40), batch.segment_ids
@@ -48,6 +48,31 @@ def test_the_layout_of_a_block(corpus: Path) -> None:
     assert "<eod>" in {vocabulary[token] for token in rows.ravel()}
     last = examples.batch(np.arange(len(examples) - 4, len(examples))).input_ids.reshape(4, 40)
     assert len(set(map(tuple, last[:, :38].tolist()))) == 4
+
+
+def test_two_segments_behind_the_reused_part(corpus: Path) -> None:
+    """[reused | first <sep> second <sep> <cls>], segments 0, 1 and 2; the reused part is always of the stream."""
+    recipe = load_recipe("xlnet", SHORT)
+    examples = Examples(PreparedCorpus.open(corpus), recipe)
+    plain = Examples(PreparedCorpus.open(corpus), load_recipe("xlnet", [*SHORT, "data.random_second=null"]))
+    vocabulary = examples.corpus.tokenizer.vocabulary
+    count = min(len(examples), len(plain), 120)
+    batch = examples.batch(np.arange(count))
+    assert batch.segment_ids is not None
+    rows, segments = batch.input_ids.reshape(count, 40), batch.segment_ids.reshape(count, 40)
+    stream = plain.batch(np.arange(count)).input_ids.reshape(count, 40)
+    follows = 0
+    for row, segment, own in zip(rows, segments, stream, strict=True):
+        second = int((segment == 0).sum())
+        assert segment.tolist() == [0] * second + [1] * (39 - second) + [2]
+        assert [vocabulary[row[place]] for place in (second - 1, 38, 39)] == ["<sep>", "<sep>", "<cls>"]
+        assert second - 1 > 20
+        assert np.array_equal(row[: second - 1], own[: second - 1])
+        follows += np.array_equal(row[second:38], own[second - 1 : 37])
+    assert 0.3 * count < follows < 0.8 * count
+    assert (batch.pair_labels == 0).sum() <= follows
+    again = examples.batch([5, 4]).input_ids.reshape(2, 40)
+    assert np.array_equal(again, rows[[5, 4]])
 
 
 def test_the_report_says_what_the_examples_hold(corpus: Path) -> None:

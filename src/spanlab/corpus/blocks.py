@@ -24,6 +24,7 @@ from spanlab.corpus.corpus import PreparedCorpus, Ranges
 from spanlab.corpus.index import kept_index
 from spanlab.corpus.packing import document_block_starts, full_sentence_block_starts
 from spanlab.corpus.ragged import Numbers, flat_ranges, offsets
+from spanlab.corpus.randomness import Draws, below, mix
 from spanlab.corpus.shards import Shard
 from spanlab.errors import InputError
 
@@ -162,6 +163,13 @@ class ColumnBlocks:
         else:
             blocks = one_segment(numbers, self._read_separated(starts, stops, self._separator))
         return turn_round(blocks, backward) if self._both_ways else blocks
+
+    def same_direction(self, indices: Numbers, values: Draws) -> Numbers:
+        """(B,) for each block a random one that is read in the same direction, by a draw (B,)."""
+        backward = indices % self._columns >= self._streams
+        steps = below(values, len(self) // self._columns)
+        columns = below(mix(values), self._streams)
+        return steps * self._columns + columns + np.where(backward, self._streams, 0)
 
     def _read_separated(self, starts: Numbers, stops: Numbers, separator: int) -> Ranges:
         before, until = self._separators_before(starts), self._separators_before(stops)

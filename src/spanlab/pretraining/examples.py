@@ -13,6 +13,7 @@ from spanlab.corpus import (
     PairBlocks,
     PairLaw,
     PreparedCorpus,
+    StreamPairBlocks,
 )
 from spanlab.corruption import (
     ExampleBatch,
@@ -76,6 +77,25 @@ def build_masking(corpus: PreparedCorpus, recipe: Recipe) -> Masking | Permuting
     )
 
 
+def _build_columns(corpus: PreparedCorpus, recipe: Recipe) -> ColumnBlocks | StreamPairBlocks:
+    tokenizer, data = corpus.tokenizer, recipe.data
+    paired = data.reuse is not None and data.random_second is not None
+    separators = 0 if tokenizer.sep_id is None else 1 + paired
+    blocks = ColumnBlocks(
+        corpus,
+        length=data.length,
+        columns=data.columns,
+        stride=data.reuse,
+        special_tokens=int(tokenizer.cls_id is not None) + separators,
+        separator_id=_document_end(tokenizer),
+        whole=True,
+        both_ways=data.both_ways,
+    )
+    if data.reuse is None or data.random_second is None:
+        return blocks
+    return StreamPairBlocks(blocks, reused=data.reuse, random_share=data.random_second, seed=recipe.seed)
+
+
 def _document_end(tokenizer: Tokenizer) -> int | None:
     """What stands after a document in a stream: XLNet has a token of its own for it."""
     return tokenizer.vocabulary.index("<eod>") if tokenizer.system == "xlnet" else tokenizer.sep_id
@@ -94,17 +114,7 @@ def build_blocks(corpus: PreparedCorpus, recipe: Recipe) -> Blocks:
     if data.blocks == "full-sentences":
         return FullSentenceBlocks(corpus, length=data.length, separator_id=corpus.tokenizer.sep_id)
     if data.blocks == "columns":
-        tokenizer = corpus.tokenizer
-        return ColumnBlocks(
-            corpus,
-            length=data.length,
-            columns=data.columns,
-            stride=data.reuse,
-            special_tokens=sum(special is not None for special in (tokenizer.cls_id, tokenizer.sep_id)),
-            separator_id=_document_end(tokenizer),
-            whole=True,
-            both_ways=data.both_ways,
-        )
+        return _build_columns(corpus, recipe)
     law = PairLaw(
         task="next_sentence" if data.blocks == "next-sentence" else "sentence_order",
         short_share=data.short_share,

@@ -38,6 +38,8 @@ class DataConfig:
     """Columns: how many tokens a block begins after the one before it, and how many of it are remembered (XLNet)."""
     memory: int | None = None
     """Columns: how many tokens of earlier blocks are remembered; None for no memory."""
+    random_second: float | None = None
+    """Columns with `reuse`: the rest of a block is two segments, the second with this chance from elsewhere (XLNet)."""
     both_ways: bool = False
     """Columns: the second half of them are read from their end to their beginning (XLNet)."""
 
