@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from spanlab.encoder import XLNetEncoder, preset
+from spanlab.encoder import Encoder, XLNetEncoder, preset
 from spanlab.encoder.config import SIZES
 from spanlab.encoder.relative_kernel import Operands, relative_attention
 from spanlab.encoder.sight import Sight
@@ -223,5 +223,7 @@ def test_refusals() -> None:
         XLNetEncoder(preset("xlnet", "tiny", causal=True))
     with pytest.raises(ConfigError, match="only to be had together"):
         preset("bert", "tiny", positions="relative")
+    with pytest.raises(ConfigError, match="take XLNetEncoder"):
+        Encoder(encoder.config)
     with pytest.raises(ConfigError, match="'memory' is 0"):
         preset("xlnet", "tiny", memory=0)
