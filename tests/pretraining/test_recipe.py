@@ -9,7 +9,7 @@ from spanlab.pretraining.recipe import load_recipe, shipped_recipes
 
 
 def test_the_shipped_recipes_are_the_published_systems() -> None:
-    assert shipped_recipes() == ["albert", "bert", "electra", "roberta", "spanbert"]
+    assert shipped_recipes() == ["albert", "bert", "electra", "roberta", "spanbert", "xlnet"]
     span = load_recipe("spanbert")
     assert (span.masking.law, span.masking.geometric_p, span.masking.max_length) == ("span", 0.2, 10)
     assert span.objectives == {"mlm": 1.0, "sbo": 1.0}

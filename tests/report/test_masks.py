@@ -48,7 +48,7 @@ class Tokens(HTMLParser):
             self.fates.append(classes[1])
 
 
-@pytest.mark.parametrize("name", shipped_recipes())
+@pytest.mark.parametrize("name", [name for name in shipped_recipes() if name != "xlnet"])
 def test_figures_are_those_of_the_examples(name: str, corpus: Path) -> None:
     recipe = load_recipe(name, ["data.length=64"])
     examples = Examples(PreparedCorpus.open(corpus), recipe)

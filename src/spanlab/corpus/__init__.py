@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from spanlab.corpus.pairs import PairBlocks, PairLaw
     from spanlab.corpus.planning import plan_preparation
     from spanlab.corpus.prepare import run_preparation
+    from spanlab.corpus.stream_pairs import StreamPairBlocks
 
 __all__ = [
     "BlockBatch",
@@ -27,6 +28,7 @@ __all__ = [
     "PairLaw",
     "PreparedCorpus",
     "SampleOrder",
+    "StreamPairBlocks",
     "plan_preparation",
     "run_preparation",
 ]
@@ -42,6 +44,7 @@ _HOMES = {
     "PairLaw": "pairs",
     "PreparedCorpus": "corpus",
     "SampleOrder": "order",
+    "StreamPairBlocks": "stream_pairs",
     "plan_preparation": "planning",
     "run_preparation": "prepare",
 }

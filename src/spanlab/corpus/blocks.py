@@ -19,10 +19,12 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from spanlab.corpus.backwards import turn_round
 from spanlab.corpus.corpus import PreparedCorpus, Ranges
 from spanlab.corpus.index import kept_index
 from spanlab.corpus.packing import document_block_starts, full_sentence_block_starts
 from spanlab.corpus.ragged import Numbers, flat_ranges, offsets
+from spanlab.corpus.randomness import Draws, below, mix
 from spanlab.corpus.shards import Shard
 from spanlab.errors import InputError
 
@@ -116,7 +118,8 @@ class ColumnBlocks:
 
     With a `stride` shorter than the length, step t begins `stride` tokens after step t - 1 and sees some of its tokens
     again (XLNet's `reuse_len`). With a separator id, one follows every document. Columns differ by at most one token;
-    their last steps are shorter.
+    their last steps are shorter, or with `whole` left out. With `both_ways` they are left out, too, and the second half
+    of the columns are the streams of the first half, each read from its end to its beginning (XLNet's `bi_data`).
     """
 
     def __init__(
@@ -128,18 +131,30 @@ class ColumnBlocks:
         stride: int | None = None,
         special_tokens: int = 0,
         separator_id: int | None = None,
+        whole: bool = False,
+        both_ways: bool = False,
     ) -> None:
-        self._corpus, self._separator = corpus, separator_id
+        self._corpus, self._separator, self._both_ways = corpus, separator_id, both_ways
         self._room, self._columns = room_for_text(length, special_tokens), columns
+        if both_ways and columns % 2:
+            cause = f"{columns} columns cannot be read half forwards, half backwards"
+            raise InputError(cause, fix="ask for an even number")
         self._stride = self._room if stride is None else stride
         if not 1 <= self._stride <= self._room:
             raise InputError(f"a stride of {stride} does not fit blocks with room for {self._room} tokens")
         size = corpus.counts.tokens + (0 if separator_id is None else corpus.counts.documents)
-        if not 1 <= columns <= size:
+        self._streams = columns // 2 if both_ways else columns
+        if not 1 <= self._streams <= size:
             raise InputError(f"{columns} columns cannot be made of {size} tokens", fix="ask for fewer columns")
-        self._shortest, self._longer = divmod(size, columns)
+        self._shortest, self._longer = divmod(size, self._streams)
+        self._whole_steps = 1 + (self._shortest - self._room) // self._stride if whole or both_ways else None
+        if self._whole_steps is not None and self._whole_steps < 1:
+            cause = f"{columns} columns of {size} tokens have no whole block of {self._room} tokens"
+            raise InputError(cause, path=corpus.folder, fix="ask for fewer columns or shorter blocks")
 
     def __len__(self) -> int:
+        if self._whole_steps is not None:
+            return self._whole_steps * self._columns
         steps, rest = divmod(self._shortest, self._stride)
         # Where whole steps fill the short columns, the longer ones, which come first, have one more token each.
         return steps * self._columns + (self._columns if rest else self._longer)
@@ -147,13 +162,24 @@ class ColumnBlocks:
     def batch(self, indices: ArrayLike) -> BlockBatch:  # noqa: D102
         numbers = checked(indices, len(self))
         steps, columns = np.divmod(numbers, self._columns)
-        first = columns * self._shortest + np.minimum(columns, self._longer)
-        end = first + self._shortest + (columns < self._longer)
-        starts = first + steps * self._stride
-        stops = np.minimum(starts + self._room, end)
+        streams, backward = columns % self._streams, columns >= self._streams
+        first = streams * self._shortest + np.minimum(streams, self._longer)
+        end = first + self._shortest + (streams < self._longer)
+        ahead = steps * self._stride
+        starts = np.where(backward, np.maximum(end - ahead - self._room, first), first + ahead)
+        stops = np.where(backward, end - ahead, np.minimum(starts + self._room, end))
         if self._separator is None:
-            return one_segment(numbers, self._corpus.read(starts, stops), sources=starts)
-        return one_segment(numbers, self._read_separated(starts, stops, self._separator))
+            blocks = one_segment(numbers, self._corpus.read(starts, stops), sources=starts)
+        else:
+            blocks = one_segment(numbers, self._read_separated(starts, stops, self._separator))
+        return turn_round(blocks, backward) if self._both_ways else blocks
+
+    def same_direction(self, indices: Numbers, values: Draws) -> Numbers:
+        """(B,) for each block a random one that is read in the same direction, by a draw (B,)."""
+        backward = indices % self._columns >= self._streams
+        steps = below(values, len(self) // self._columns)
+        columns = below(mix(values), self._streams)
+        return steps * self._columns + columns + np.where(backward, self._streams, 0)
 
     def _read_separated(self, starts: Numbers, stops: Numbers, separator: int) -> Ranges:
         before, until = self._separators_before(starts), self._separators_before(stops)

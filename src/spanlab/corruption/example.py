@@ -13,6 +13,22 @@ from numpy.typing import NDArray
 
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
+Ranks = NDArray[np.int16]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Order:
+    """In which order the tokens of examples of one length are predicted, and where the examples stand in the stream."""
+
+    rank: Ranks
+    sight: Ranks
+    """(N,) token i sees token j of its own sequence if rank[j] < sight[i]."""
+    columns: Integers
+    """(B,) the stream that each example is of; the memory of what came before is kept by it."""
+    steps: Integers
+    """(B,) how many examples of the stream came before it."""
+    backward: Flags
+    """(B,) whether the text is given from its end to its beginning."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +67,8 @@ class ExampleBatch:
     """(K,) one number in [0, 1) for each predicted token: what a generator samples with (ELECTRA); else empty."""
     pair_labels: NDArray[np.int64]
     """(B,) 0 the second segment follows the first, 1 it does not (or they are swapped), -1 nothing is asked."""
+    order: Order | None = None
+    """For permutation language modelling, where nothing is masked; else None."""
 
 
 _PLACES = ("positions", "boundary_positions", "left", "right", "first", "last")

@@ -5,6 +5,7 @@ from spanlab.encoder.electra import Electra
 from spanlab.encoder.heads import (
     CausalLMHead,
     MaskedLMHead,
+    PermutationLMHead,
     ReplacedTokenHead,
     SentencePairHead,
     SpanBoundaryConfig,
@@ -12,6 +13,7 @@ from spanlab.encoder.heads import (
 )
 from spanlab.encoder.model import Encoder, EncoderOutput
 from spanlab.encoder.weights import LoadReport, Model, load_model, save_model
+from spanlab.encoder.xlnet import ReadOutput, XLNetEncoder, build_encoder
 
 __all__ = [
     "SIZES",
@@ -24,10 +26,14 @@ __all__ = [
     "LoadReport",
     "MaskedLMHead",
     "Model",
+    "PermutationLMHead",
+    "ReadOutput",
     "ReplacedTokenHead",
     "SentencePairHead",
     "SpanBoundaryConfig",
     "SpanBoundaryHead",
+    "XLNetEncoder",
+    "build_encoder",
     "load_model",
     "preset",
     "save_model",

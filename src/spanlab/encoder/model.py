@@ -21,6 +21,7 @@ from spanlab.encoder.inputs import Batch, read_batch
 from spanlab.encoder.norm import build_norm
 from spanlab.encoder.packing import Packing
 from spanlab.encoder.positions import rotary_angles
+from spanlab.errors import ConfigError
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,10 @@ class Encoder(nn.Module):
     def __init__(self, config: EncoderConfig, embeddings: Embeddings | None = None) -> None:
         """`embeddings` are another encoder's, to share them (ELECTRA's generator and discriminator)."""
         super().__init__()
+        if config.positions == "relative":
+            raise ConfigError(
+                "this is not an encoder for relative positions", fix="take XLNetEncoder, or build_encoder"
+            )
         self.config = config
         self.embeddings = embeddings if embeddings is not None else Embeddings(config)
         widen = config.table_width != config.width

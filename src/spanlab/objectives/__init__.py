@@ -8,6 +8,7 @@ from spanlab.objectives.mixture import Mixture, weigh
 from spanlab.objectives.mlm import MaskedLM
 from spanlab.objectives.next_sentence import NextSentence
 from spanlab.objectives.objective import Criterion, CriterionLoss, Encoded, Objective, ObjectiveLoss, encode
+from spanlab.objectives.permutation_lm import PermutationLM
 from spanlab.objectives.projection import Projection, project
 from spanlab.objectives.replaced_token import ReplacedToken
 from spanlab.objectives.sentence_order import SentenceOrder
@@ -24,6 +25,7 @@ __all__ = [
     "NextSentence",
     "Objective",
     "ObjectiveLoss",
+    "PermutationLM",
     "Projection",
     "ReplacedToken",
     "SentenceOrder",

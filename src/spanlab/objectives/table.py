@@ -15,15 +15,18 @@ from spanlab.encoder import (
     Encoder,
     EncoderConfig,
     MaskedLMHead,
+    PermutationLMHead,
     SentencePairHead,
     SpanBoundaryConfig,
     SpanBoundaryHead,
+    XLNetEncoder,
 )
 from spanlab.errors import ConfigError
 from spanlab.objectives.mixture import Mixture, active_weights
 from spanlab.objectives.mlm import MaskedLM
 from spanlab.objectives.next_sentence import NextSentence
 from spanlab.objectives.objective import Criterion, Objective
+from spanlab.objectives.permutation_lm import PermutationLM
 from spanlab.objectives.replaced_token import ReplacedToken
 from spanlab.objectives.sentence_order import SentenceOrder
 from spanlab.objectives.span_boundary import SpanBoundary
@@ -50,8 +53,9 @@ ON_ONE_ENCODER: dict[str, Entry] = {
 }
 """What can be mixed at will on the hidden states of one encoder."""
 
-OBJECTIVES = (*ON_ONE_ENCODER, "rtd")
-"""All names; `rtd` is trained on a generator and a discriminator, with `mlm` for the generator."""
+OBJECTIVES = (*ON_ONE_ENCODER, "rtd", "plm")
+"""All names; `rtd` is trained on a generator and a discriminator, with `mlm` for the generator, `plm` by two streams
+of one encoder."""
 
 
 def build_criterion(
@@ -72,6 +76,8 @@ def build_criterion(
     active = active_weights(weights, OBJECTIVES)
     if isinstance(model, Electra) or "rtd" in active:
         return _build_pair(model, active)
+    if "plm" in active:
+        return _build_two_streams(model, active, heads.get("plm"))
     if {"nsp", "sop"} <= set(active):
         raise ConfigError("nsp and sop both ask about the pair, and a pair has one label", fix="set one of them to 0")
     if span_boundary is not None and "sbo" in heads:
@@ -93,6 +99,17 @@ def _build_pair(model: Encoder | Electra, active: dict[str, float]) -> ReplacedT
         fix = f"set objectives.{others[0]}=0"
         raise ConfigError(f"'{others[0]}' cannot be mixed with a generator and a discriminator", fix=fix)
     return ReplacedToken(model, active)
+
+
+def _build_two_streams(model: Encoder, active: dict[str, float], head: nn.Module | None) -> PermutationLM:
+    if not isinstance(model, XLNetEncoder):
+        fix = "take the xlnet recipe, or set objectives.plm=0"
+        raise ConfigError("the plm objective needs an encoder with two streams, and this one has one", fix=fix)
+    others = sorted(set(active) - {"plm"})
+    if others:
+        raise ConfigError(f"'{others[0]}' cannot be mixed with plm", fix=f"set objectives.{others[0]}=0")
+    own = head if isinstance(head, PermutationLMHead) else PermutationLMHead(model.config)
+    return PermutationLM(model, own, active["plm"])
 
 
 def _check_span_boundary(head: nn.Module, wanted: SpanBoundaryConfig) -> None:

@@ -18,7 +18,7 @@ from spanlab.errors import ConfigError, did_you_mean
 from spanlab.objectives.table import OBJECTIVES
 from spanlab.training.settings import TrainingConfig
 
-BlockKind = Literal["documents", "full-sentences", "next-sentence", "sentence-order"]
+BlockKind = Literal["documents", "full-sentences", "next-sentence", "sentence-order", "columns"]
 PAIRS = ("next-sentence", "sentence-order")
 Size = Literal["tiny", "mini", "small", "base", "large"]
 
@@ -40,6 +40,16 @@ class DataConfig:
     """Sentence order: a chunk of one sentence takes a random second segment, as ALBERT's own script does."""
     spans: str | None = None
     """A JSON-lines file of spans for `masking.law: given`: {"start": 120, "end": 123}, in tokens of the corpus."""
+    columns: int = 1
+    """Columns: how many streams lie side by side; a step takes the next block of each."""
+    reuse: int | None = None
+    """Columns: how many tokens a block begins after the one before it, and how many of it are remembered (XLNet)."""
+    memory: int | None = None
+    """Columns: how many tokens of earlier blocks are remembered; None for no memory."""
+    random_second: float | None = None
+    """Columns with `reuse`: the rest of a block is two segments, the second with this chance from elsewhere (XLNet)."""
+    both_ways: bool = False
+    """Columns: the second half of them are read from their end to their beginning (XLNet)."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.held_out < 1:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from spanlab.configuration import from_mapping, to_mapping
-from spanlab.encoder.config import EncoderConfig
+from spanlab.encoder.config import SYSTEMS, EncoderConfig
 from spanlab.encoder.weights.config_keys import IGNORED_KEYS, REFUSED_SETTINGS
 from spanlab.errors import ConfigError, did_you_mean
 
@@ -58,6 +58,21 @@ KEYS: dict[str, dict[str, str]] = {
     },
     "gpt2": {**_GPT_KEYS, "activation": "activation_function", "inner_width": "n_inner"},
     "openai-gpt": {**_GPT_KEYS, "activation": "afn"},
+    "xlnet": {
+        "vocab_size": "vocab_size",
+        "width": "d_model",
+        "layers": "n_layer",
+        "heads": "n_head",
+        "inner_width": "d_inner",
+        "activation": "ff_activation",
+        "dropout": "dropout",
+        "norm_eps": "layer_norm_eps",
+        "init_std": "initializer_range",
+        "pad_id": "pad_token_id",
+        "farthest": "clamp_len",
+        "memory": "mem_len",
+        "reuse": "reuse_len",
+    },
 }
 """Our field and their key, per architecture."""
 
@@ -87,6 +102,7 @@ SHAPES: dict[str, dict[str, Any]] = {
     },
     "gpt2": {**_GPT_SHAPE, "norm_place": "pre", "final_norm": True, "max_positions": 1024, "vocab_size": 50257},
     "openai-gpt": {**_GPT_SHAPE, "vocab_size": 40478},
+    "xlnet": {**SYSTEMS["xlnet"], "width": 1024, "layers": 24, "heads": 16, "inner_width": 4096, "memory": 512},
 }
 """What each architecture fixes, and what its config means where a key is left out."""
 
@@ -99,6 +115,8 @@ _ACTIVATIONS = {
     "swish": "silu",
 }
 _TRAINING_FIELDS = ("stochastic_depth", "checkpoint_layers")
+_XLNET_FIELDS = (*_TRAINING_FIELDS, "attention_dropout", "max_positions")
+"""transformers has one dropout for all of XLNet, and no length that it was trained at."""
 
 
 def read_config_json(folder: Path) -> dict[str, Any]:
@@ -151,6 +169,12 @@ def _translate(model_type: str, mapping: Mapping[str, Any], keys: Mapping[str, s
     if model_type == "roberta":
         values["position_offset"] = (values["pad_id"] or 0) + 1
         values["max_positions"] = values.get("max_positions", EncoderConfig.max_positions) - values["position_offset"]
+    if model_type == "xlnet":
+        values["attention_dropout"] = values.get("dropout", EncoderConfig.attention_dropout)
+        # -1 and 0 stand for "no limit" there.
+        values |= {
+            name: values.get(name) if (values.get(name) or 0) > 0 else None for name in ("farthest", "memory", "reuse")
+        }
     return from_mapping(EncoderConfig, values)
 
 
@@ -167,7 +191,7 @@ def is_expressible(config: EncoderConfig) -> bool:
     if config.architecture not in KEYS:
         return False
     back = parse_config(write_config(config, "", torch_dtype="float32"))
-    neutral = {name: getattr(config, name) for name in (*_TRAINING_FIELDS, "pooler")}
+    neutral = {name: getattr(config, name) for name in (*_unwritten_fields(config), "pooler")}
     same = replace(back, **neutral)
     # A table as wide as the body may be said or left unsaid.
     return replace(same, embedding_width=same.table_width) == replace(config, embedding_width=config.table_width)
@@ -193,6 +217,8 @@ def write_config(config: EncoderConfig, class_name: str, *, torch_dtype: str) ->
         mapping["max_position_embeddings"] = config.max_positions + config.position_offset
     if config.architecture in {"gpt2", "openai-gpt"}:
         mapping["embd_pdrop"] = config.dropout
+    if config.architecture == "xlnet":
+        mapping |= {"clamp_len": config.farthest or -1, "d_head": config.head_width, "untie_r": True}
     return mapping
 
 
@@ -204,4 +230,9 @@ def native_config(config: EncoderConfig) -> dict[str, Any]:
 def training_settings(config: EncoderConfig) -> dict[str, Any]:
     """The fields that `config.json` has no key for, where they differ from their defaults."""
     defaults = {field.name: field.default for field in fields(EncoderConfig)}
-    return {name: getattr(config, name) for name in _TRAINING_FIELDS if getattr(config, name) != defaults[name]}
+    names = _unwritten_fields(config)
+    return {name: getattr(config, name) for name in names if getattr(config, name) != defaults[name]}
+
+
+def _unwritten_fields(config: EncoderConfig) -> tuple[str, ...]:
+    return _XLNET_FIELDS if config.architecture == "xlnet" else _TRAINING_FIELDS

@@ -20,6 +20,7 @@ from spanlab.encoder.config import EncoderConfig
 from spanlab.encoder.heads import (
     CausalLMHead,
     MaskedLMHead,
+    PermutationLMHead,
     ReplacedTokenHead,
     SentencePairHead,
     SpanBoundaryConfig,
@@ -32,6 +33,7 @@ from spanlab.encoder.weights.model import FORMAT_VERSION, HEAD_PURPOSES, LoadRep
 from spanlab.encoder.weights.names import NAMES
 from spanlab.encoder.weights.translate import State, body_rules, normalise, to_ours
 from spanlab.encoder.weights.vocabulary import check_tokenizer_fits
+from spanlab.encoder.xlnet import build_encoder
 from spanlab.errors import ConfigError, WeightsError, did_you_mean
 
 HeadSettings = Mapping[str, Mapping[str, Any]]
@@ -68,7 +70,7 @@ def assemble(
     body, used = to_ours(spelled, body_rules(names, config))
     body.update({name.removeprefix("encoder."): t for name, t in extra.items() if name.startswith("encoder.")})
     config = replace(config, pooler="pooler.weight" in body)
-    encoder = Encoder(config)
+    encoder = build_encoder(config)
     _fill(encoder, body, folder)
     heads: dict[str, nn.Module] = {}
     for name, rules in names.heads.items():
@@ -107,6 +109,8 @@ def _build_head(
         head: nn.Module = MaskedLMHead(config, tied=tied)
     elif name == "clm":
         head = CausalLMHead(config, tied=tied)
+    elif name == "plm":
+        head = PermutationLMHead(config, tied=tied)
     elif name in {"nsp", "sop"}:
         head = SentencePairHead(config)
     elif name == "rtd":
@@ -174,7 +178,7 @@ def _read_description(folder: Path) -> dict[str, Any]:
 def _load_native(folder: Path, mapping: Mapping[str, Any]) -> Model:
     config = config_json.parse_config(mapping, folder / "config.json")
     check_tokenizer_fits(folder, config.vocab_size)
-    encoder = Encoder(config)
+    encoder = build_encoder(config)
     _fill(encoder, tensors.read_folder(folder), folder)
     settings = _read_description(folder).get("head_settings", {})
     return Model(encoder, _own_heads(_read_extra_heads(folder), config, folder, settings), LoadReport(), folder)

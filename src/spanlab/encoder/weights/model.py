@@ -14,6 +14,7 @@ FORMAT_VERSION = 1
 HEAD_PURPOSES = {
     "mlm": "fill masks",
     "clm": "generate text",
+    "plm": "predict tokens in any order",
     "nsp": "judge the next sentence",
     "sop": "judge the order of sentences",
     "rtd": "detect replaced tokens",
@@ -35,7 +36,7 @@ class Model:
 
     encoder: Encoder
     heads: dict[str, nn.Module] = field(default_factory=dict)
-    """By objective: mlm, clm, nsp, sop, rtd, sbo."""
+    """By objective: mlm, clm, plm, nsp, sop, rtd, sbo."""
     report: LoadReport = LoadReport()
     folder: Path | None = None
 

@@ -79,7 +79,7 @@ def split_state(
     body, used = to_theirs(encoder.state_dict(), tuple(body_rules(names, encoder.config)))
     assert used == set(encoder.state_dict()), set(encoder.state_dict()) - used
     extra = head_state(heads, set(heads) - set(held))
-    if held and class_name not in names.headed_pooler:
+    if not (class_name in names.headed_pooler if held else names.bare_pooler):
         pooler_rule = tuple(rule for rule in names.body if rule.ours == "pooler")
         pooler, _ = to_theirs(encoder.state_dict(), pooler_rule)
         body = {name: tensor for name, tensor in body.items() if name not in pooler}
