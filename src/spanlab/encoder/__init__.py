@@ -1,5 +1,6 @@
 """The Transformer and its variants from one set of parts, the heads they are pre-trained with, weights in and out."""
 
+from spanlab.encoder.cache import KeyValueCache
 from spanlab.encoder.config import SIZES, SYSTEMS, EncoderConfig, preset
 from spanlab.encoder.electra import Electra
 from spanlab.encoder.heads import (
@@ -21,6 +22,7 @@ __all__ = [
     "Encoder",
     "EncoderConfig",
     "EncoderOutput",
+    "KeyValueCache",
     "LoadReport",
     "MaskedLMHead",
     "Model",
