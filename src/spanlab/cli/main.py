@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from spanlab.cli import almanac, convert, doctor, inspect, prepare, tokenizer
+from spanlab.cli import almanac, convert, doctor, generate, inspect, prepare, tokenizer
 from spanlab.errors import SpanlabError
 from spanlab.version import __version__
 
@@ -26,6 +26,7 @@ app = typer.Typer(
 )
 app.command("convert")(convert.convert)
 app.command("doctor")(doctor.doctor)
+app.command("generate")(generate.generate)
 app.command("prepare")(prepare.prepare)
 app.add_typer(almanac.app, name="almanac")
 app.add_typer(inspect.app, name="inspect")

@@ -1,0 +1,1 @@
+"""A model folder at work: load it, give it text, get typed results."""
