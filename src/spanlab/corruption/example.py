@@ -49,3 +49,5 @@ class ExampleBatch:
     """(K,) one number in [0, 1) for each predicted token: what a generator samples with (ELECTRA); else empty."""
     pair_labels: NDArray[np.int64]
     """(B,) 0 the second segment follows the first, 1 it does not (or they are swapped), -1 nothing is asked."""
+    columns: int = 0
+    """C, where samples are steps of C continuous streams: sample t·C + c is step t of stream c. 0: they are not."""

@@ -4,6 +4,7 @@ Examples and hidden states come in, sums of losses with the number of their term
 """
 
 from spanlab.objectives.batch import TensorBatch
+from spanlab.objectives.causal_lm import CausalLM
 from spanlab.objectives.mixture import Mixture, weigh
 from spanlab.objectives.mlm import MaskedLM
 from spanlab.objectives.next_sentence import NextSentence
@@ -16,6 +17,7 @@ from spanlab.objectives.table import OBJECTIVES, build_criterion
 
 __all__ = [
     "OBJECTIVES",
+    "CausalLM",
     "Criterion",
     "CriterionLoss",
     "Encoded",

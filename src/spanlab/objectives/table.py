@@ -11,6 +11,7 @@ from typing import Any
 from torch import nn
 
 from spanlab.encoder import (
+    CausalLMHead,
     Electra,
     Encoder,
     EncoderConfig,
@@ -20,6 +21,7 @@ from spanlab.encoder import (
     SpanBoundaryHead,
 )
 from spanlab.errors import ConfigError
+from spanlab.objectives.causal_lm import CausalLM
 from spanlab.objectives.mixture import Mixture, active_weights
 from spanlab.objectives.mlm import MaskedLM
 from spanlab.objectives.next_sentence import NextSentence
@@ -47,6 +49,7 @@ ON_ONE_ENCODER: dict[str, Entry] = {
     "sbo": Entry(SpanBoundary, _new_span_boundary_head),
     "nsp": Entry(NextSentence, lambda config, _: SentencePairHead(config)),
     "sop": Entry(SentenceOrder, lambda config, _: SentencePairHead(config)),
+    "clm": Entry(CausalLM, lambda config, _: CausalLMHead(config)),
 }
 """What can be mixed at will on the hidden states of one encoder."""
 
@@ -74,6 +77,8 @@ def build_criterion(
         return _build_pair(model, active)
     if {"nsp", "sop"} <= set(active):
         raise ConfigError("nsp and sop both ask about the pair, and a pair has one label", fix="set one of them to 0")
+    if "clm" in active:
+        _check_causal(model, active)
     if span_boundary is not None and "sbo" in heads:
         _check_span_boundary(heads["sbo"], span_boundary)
     options = span_boundary or SpanBoundaryConfig()
@@ -82,6 +87,21 @@ def build_criterion(
         entry = ON_ONE_ENCODER[name]
         objectives.append(entry.objective(heads[name] if name in heads else entry.new_head(model.config, options)))
     return Mixture(model, objectives, active)
+
+
+def _check_causal(model: Encoder, active: dict[str, float]) -> None:
+    """An encoder that looks ahead would read its targets, and an example is either masked or left as it is."""
+    if not model.config.causal:
+        fix = "take the gpt recipe, or set encoder.causal=true"
+        raise ConfigError(
+            f"the clm objective needs a causal encoder, and this {model.config.architecture} is not", fix=fix
+        )
+    others = sorted(set(active) - {"clm"})
+    if others:
+        raise ConfigError(
+            f"'{others[0]}' cannot be mixed with clm: examples have one kind of targets",
+            fix=f"set objectives.{others[0]}=0",
+        )
 
 
 def _build_pair(model: Encoder | Electra, active: dict[str, float]) -> ReplacedToken:

@@ -1,6 +1,7 @@
 """Recipes: which data, which masks and which objectives make a system, from YAML and `key=value` overrides.
 
-A recipe is one of the shipped names (`spanbert`, `bert`, `roberta`, `albert`, `electra`) or the path of a YAML file.
+A recipe is one of the shipped names (`spanbert`, `bert`, `roberta`, `albert`, `electra`, `gpt`, `elmo`) or the path of
+a YAML file.
 """
 
 from collections.abc import Sequence
@@ -13,10 +14,10 @@ from spanlab.configuration import from_mapping, merge, parse_overrides, read_yam
 from spanlab.corruption.masking import MaskingConfig
 from spanlab.errors import ConfigError, did_you_mean
 
-OBJECTIVE_NAMES = ("mlm", "sbo", "nsp", "sop", "rtd")
+OBJECTIVE_NAMES = ("mlm", "sbo", "nsp", "sop", "rtd", "clm", "bilm")
 """What a recipe may weigh; the same names as in the objectives room, which is not imported to read a recipe."""
 
-BlockKind = Literal["documents", "full-sentences", "next-sentence", "sentence-order"]
+BlockKind = Literal["documents", "full-sentences", "next-sentence", "sentence-order", "stream"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +27,8 @@ class DataConfig:
     blocks: BlockKind = "documents"
     length: int = 512
     """Tokens of a sample, special ones included."""
+    columns: int = 1
+    """Stream: how many continuous streams the corpus is cut into, read side by side."""
     short_share: float = 0.1
     """Sentence pairs: the share of documents with a random shorter target length."""
     random_for_single: bool = False
@@ -51,6 +54,15 @@ class Recipe:
                 raise ConfigError(f"unknown objective '{name}'{did_you_mean(name, OBJECTIVE_NAMES)}")
             if weight < 0:
                 raise ConfigError(f"objectives.{name} is {weight}; a weight is 0 or more")
+
+    def trains(self, objective: str) -> bool:
+        """Whether an objective has a weight."""
+        return self.objectives.get(objective, 0.0) > 0
+
+    @property
+    def predicts_next(self) -> bool:
+        """Whether targets are neighbouring tokens of a text that is left as it is, instead of masked ones."""
+        return self.trains("clm") or self.trains("bilm")
 
 
 def shipped_recipes() -> list[str]:
