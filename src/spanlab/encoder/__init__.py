@@ -3,7 +3,10 @@
 from spanlab.encoder.cache import KeyValueCache
 from spanlab.encoder.config import SIZES, SYSTEMS, EncoderConfig, preset
 from spanlab.encoder.electra import Electra
+from spanlab.encoder.elmo import Elmo
+from spanlab.encoder.elmo_config import ELMO_SIZES, ElmoConfig, elmo_preset
 from spanlab.encoder.heads import (
+    BidirectionalLMHead,
     CausalLMHead,
     MaskedLMHead,
     ReplacedTokenHead,
@@ -12,13 +15,18 @@ from spanlab.encoder.heads import (
     SpanBoundaryHead,
 )
 from spanlab.encoder.model import Encoder, EncoderOutput
+from spanlab.encoder.scalar_mixture import ScalarMixture
 from spanlab.encoder.weights import LoadReport, Model, load_model, save_model
 
 __all__ = [
+    "ELMO_SIZES",
     "SIZES",
     "SYSTEMS",
+    "BidirectionalLMHead",
     "CausalLMHead",
     "Electra",
+    "Elmo",
+    "ElmoConfig",
     "Encoder",
     "EncoderConfig",
     "EncoderOutput",
@@ -27,9 +35,11 @@ __all__ = [
     "MaskedLMHead",
     "Model",
     "ReplacedTokenHead",
+    "ScalarMixture",
     "SentencePairHead",
     "SpanBoundaryConfig",
     "SpanBoundaryHead",
+    "elmo_preset",
     "load_model",
     "preset",
     "save_model",

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from spanlab.errors import ConfigError, did_you_mean
 
-Architecture = Literal["bert", "roberta", "albert", "electra", "gpt2", "openai-gpt", "transformer"]
+Architecture = Literal["bert", "roberta", "albert", "electra", "gpt2", "openai-gpt", "transformer", "elmo"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +29,8 @@ class EncoderConfig:
     embedding_width: int | None = None
     """Width of the embedding tables; None means `width`. A narrower table is projected up (ALBERT, ELECTRA)."""
 
-    positions: Literal["learned", "sinusoidal", "rotary"] = "learned"
+    positions: Literal["learned", "sinusoidal", "rotary", "none"] = "learned"
+    """none: ELMo, which reads token by token."""
     max_positions: int = 512
     """How many tokens a sequence may have."""
     position_offset: int = 0
@@ -80,6 +81,11 @@ class EncoderConfig:
         for name in ("dropout", "attention_dropout", "stochastic_depth"):
             if not 0.0 <= getattr(self, name) < 1.0:
                 raise ConfigError(f"'{name}' is {getattr(self, name)}; it must be at least 0 and below 1")
+
+    @property
+    def limits_length(self) -> bool:
+        """Whether a sequence can be too long for the positions."""
+        return self.positions in {"learned", "sinusoidal"}
 
     @property
     def head_width(self) -> int:

@@ -6,13 +6,15 @@ A new objective is a file of its own and a row here.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 from torch import nn
 
 from spanlab.encoder import (
+    BidirectionalLMHead,
     CausalLMHead,
     Electra,
+    Elmo,
     Encoder,
     EncoderConfig,
     MaskedLMHead,
@@ -21,6 +23,7 @@ from spanlab.encoder import (
     SpanBoundaryHead,
 )
 from spanlab.errors import ConfigError
+from spanlab.objectives.bidirectional_lm import BidirectionalLM
 from spanlab.objectives.causal_lm import CausalLM
 from spanlab.objectives.mixture import Mixture, active_weights
 from spanlab.objectives.mlm import MaskedLM
@@ -53,8 +56,8 @@ ON_ONE_ENCODER: dict[str, Entry] = {
 }
 """What can be mixed at will on the hidden states of one encoder."""
 
-OBJECTIVES = (*ON_ONE_ENCODER, "rtd")
-"""All names; `rtd` is trained on a generator and a discriminator, with `mlm` for the generator."""
+OBJECTIVES = (*ON_ONE_ENCODER, "rtd", "bilm")
+"""All names; `rtd` is trained on a generator and a discriminator, with `mlm` for the generator; `bilm` on an ELMo."""
 
 
 def build_criterion(
@@ -75,6 +78,8 @@ def build_criterion(
     active = active_weights(weights, OBJECTIVES)
     if isinstance(model, Electra) or "rtd" in active:
         return _build_pair(model, active)
+    if "bilm" in active:
+        return _build_bidirectional(model, active, heads)
     if {"nsp", "sop"} <= set(active):
         raise ConfigError("nsp and sop both ask about the pair, and a pair has one label", fix="set one of them to 0")
     if "clm" in active:
@@ -102,6 +107,17 @@ def _check_causal(model: Encoder, active: dict[str, float]) -> None:
             f"'{others[0]}' cannot be mixed with clm: examples have one kind of targets",
             fix=f"set objectives.{others[0]}=0",
         )
+
+
+def _build_bidirectional(model: Encoder, active: dict[str, float], heads: Mapping[str, nn.Module]) -> BidirectionalLM:
+    if not isinstance(model, Elmo):
+        fix = "take the elmo recipe, or set objectives.bilm=0"
+        raise ConfigError(f"the bilm objective trains an ELMo, and this is {model.config.architecture}", fix=fix)
+    others = sorted(set(active) - {"bilm"})
+    if others:
+        raise ConfigError(f"'{others[0]}' cannot be mixed with bilm", fix=f"set objectives.{others[0]}=0")
+    head = heads["bilm"] if "bilm" in heads else BidirectionalLMHead(model.config)
+    return BidirectionalLM(model, cast("BidirectionalLMHead", head), active["bilm"])
 
 
 def _build_pair(model: Encoder | Electra, active: dict[str, float]) -> ReplacedToken:
