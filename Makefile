@@ -50,6 +50,7 @@ bench: $(STAMP) ## Measure SpanLab beside its peers (minutes; wants a quiet mach
 	$(BIN)/python -m benchmarks.masking
 	$(BIN)/python -m benchmarks.objectives
 	$(BIN)/python -m benchmarks.prepare
+	$(BIN)/python -m benchmarks.recurrence
 
 docs: $(STAMP) ## Build the documentation into site/
 	PIP_CONSTRAINT=constraints.txt $(BIN)/pip install --quiet --disable-pip-version-check -e ".[docs]"

@@ -6,7 +6,7 @@ ahead would see what it is to predict. Every position is predicted, and logits a
 Shapes: N tokens, K predicted tokens, D width, V vocabulary, E width of the word table.
 """
 
-from torch import nn
+from torch import Tensor, nn
 
 from spanlab.corruption.example import ExampleBatch
 from spanlab.encoder import CausalLMHead
@@ -36,10 +36,14 @@ class CausalLM(nn.Module):
         hidden_KD = encoded.hidden_ND
         if len(batch.positions_K) < len(hidden_KD):
             hidden_KD = hidden_KD.index_select(0, batch.positions_K)
-        table_VE = encoded.word_table_VE if self.head.decoder is None else self.head.decoder
-        found = project(hidden_KD, table_VE, None, batch.targets_K)
-        return ObjectiveLoss(total=found.total, count=self.count(batch.examples), tallies={"correct": found.correct})
+        return causal_lm_loss(self.head, hidden_KD, encoded.word_table_VE, batch.targets_K)
 
     def metrics(self, loss: ObjectiveLoss) -> dict[str, float]:
         """Mean loss, accuracy and perplexity of the next token."""
         return token_metrics(loss)
+
+
+def causal_lm_loss(head: CausalLMHead, hidden_KD: Tensor, word_table_VE: Tensor, targets_K: Tensor) -> ObjectiveLoss:
+    """The cross-entropy of what follows, summed; also what a task adds to its own loss to keep the language model."""
+    found = project(hidden_KD, word_table_VE if head.decoder is None else head.decoder, None, targets_K)
+    return ObjectiveLoss(total=found.total, count=len(targets_K), tallies={"correct": found.correct})
