@@ -233,8 +233,8 @@ def test_examples_hold_true_tokens_and_their_place_in_the_stream() -> None:
     assert examples.order is not None
     assert np.array_equal(examples.input_ids, batch.ids)
     assert np.array_equal(examples.targets, batch.ids[examples.positions])
-    assert examples.order.steps.tolist() == [1] * 4
-    assert examples.order.columns.tolist() == [0, 1, 2, 3]
+    assert (examples.indices // examples.columns).tolist() == [1] * 4
+    assert (examples.indices % examples.columns).tolist() == [0, 1, 2, 3]
     assert examples.order.backward.tolist() == [False, False, True, True]
     assert len(examples.positions) == 4 * 4
 

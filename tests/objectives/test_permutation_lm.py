@@ -67,7 +67,7 @@ def test_memory_is_carried_by_column_and_forgotten_where_the_streams_begin() -> 
     criterion = build(memory=8, reuse=6).train()
     first = loss_of(criterion, examples(0))
     with_memory = loss_of(criterion, examples(1))
-    assert criterion.carried_state()["memory.2"].shape == (2, 8, 32)
+    assert criterion.carried_state()["2.memory"].shape == (2, 8, 32)
     without = loss_of(build(memory=8, reuse=6), examples(1))
     assert with_memory != without
     assert loss_of(criterion, examples(0)) == first
@@ -158,7 +158,7 @@ def test_refusals() -> None:
     assert built.head is criterion.head
     batch = examples(1)
     assert batch.order is not None
-    mixed = replace(batch, order=replace(batch.order, steps=np.array([1, 1, 2, 1])))
+    mixed = replace(batch, indices=batch.indices + np.array([0, 0, COLUMNS, 0]))
     with pytest.raises(InputError, match="at the same step"):
         loss_of(build(memory=4), mixed)
     turned = replace(batch, order=replace(batch.order, backward=np.array([True, False, False, True])))

@@ -9,7 +9,7 @@ from spanlab.pretraining.recipe import load_recipe, shipped_recipes
 
 
 def test_the_shipped_recipes_are_the_published_systems() -> None:
-    assert shipped_recipes() == ["albert", "bert", "electra", "roberta", "spanbert", "xlnet"]
+    assert shipped_recipes() == ["albert", "bert", "electra", "elmo", "gpt", "roberta", "spanbert", "xlnet"]
     span = load_recipe("spanbert")
     assert (span.masking.law, span.masking.geometric_p, span.masking.max_length) == ("span", 0.2, 10)
     assert span.objectives == {"mlm": 1.0, "sbo": 1.0}
@@ -22,6 +22,10 @@ def test_the_shipped_recipes_are_the_published_systems() -> None:
     assert electra.objectives == {"mlm": 1.0, "rtd": 50.0}
     assert (electra.masking.mask_share, electra.masking.keep_share) == (0.85, 0.15)
     assert load_recipe("roberta").masking.rounding == "chance"
+    gpt = load_recipe("gpt")
+    assert (gpt.objectives, gpt.data.blocks, gpt.data.length) == ({"clm": 1.0}, "columns", 512)
+    elmo = load_recipe("elmo")
+    assert (elmo.objectives, elmo.data.length, elmo.columns) == ({"bilm": 1.0}, 20, 384)
 
 
 def test_files_and_overrides(tmp_path: Path) -> None:

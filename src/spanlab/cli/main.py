@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from spanlab.cli import almanac, convert, doctor, fill, inspect, prepare, pretrain, tokenizer
+from spanlab.cli import almanac, convert, doctor, fill, generate, inspect, prepare, pretrain, tokenizer
 from spanlab.errors import RunError, SpanlabError
 from spanlab.version import __version__
 
@@ -27,6 +27,7 @@ app = typer.Typer(
 app.command("convert")(convert.convert)
 app.command("doctor")(doctor.doctor)
 app.command("fill")(fill.fill)
+app.command("generate")(generate.generate)
 app.command("prepare")(prepare.prepare)
 app.command("pretrain")(pretrain.pretrain)
 app.add_typer(almanac.app, name="almanac")

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from spanlab.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from spanlab.corpus.blocks import BlockBatch, Blocks, ColumnBlocks, DocumentBlocks, FullSentenceBlocks
+    from spanlab.corpus.blocks import BlockBatch, Blocks, DocumentBlocks, FullSentenceBlocks
+    from spanlab.corpus.columns import WHOLE, ColumnBlocks, Part
     from spanlab.corpus.corpus import PreparedCorpus
     from spanlab.corpus.manifest import Options
     from spanlab.corpus.order import SampleOrder
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from spanlab.corpus.stream_pairs import StreamPairBlocks
 
 __all__ = [
+    "WHOLE",
     "BlockBatch",
     "Blocks",
     "ColumnBlocks",
@@ -26,6 +28,7 @@ __all__ = [
     "Options",
     "PairBlocks",
     "PairLaw",
+    "Part",
     "PreparedCorpus",
     "SampleOrder",
     "StreamPairBlocks",
@@ -34,14 +37,16 @@ __all__ = [
 ]
 
 _HOMES = {
+    "WHOLE": "columns",
     "BlockBatch": "blocks",
     "Blocks": "blocks",
-    "ColumnBlocks": "blocks",
+    "ColumnBlocks": "columns",
     "DocumentBlocks": "blocks",
     "FullSentenceBlocks": "blocks",
     "Options": "manifest",
     "PairBlocks": "pairs",
     "PairLaw": "pairs",
+    "Part": "columns",
     "PreparedCorpus": "corpus",
     "SampleOrder": "order",
     "StreamPairBlocks": "stream_pairs",

@@ -4,18 +4,15 @@ XLNet trains half of its streams that way. A word, and a sentence, then begins w
 """
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from spanlab.corpus.blocks import BlockBatch
 from spanlab.corpus.ragged import Numbers, offsets
 
-if TYPE_CHECKING:
-    from spanlab.corpus.blocks import BlockBatch
 
-
-def turn_round(batch: "BlockBatch", turned: NDArray[np.bool_]) -> "BlockBatch":
+def turn_round(batch: BlockBatch, turned: NDArray[np.bool_]) -> BlockBatch:
     """The batch with some of its blocks (B,) turned round; they must have one segment."""
     firsts = offsets(batch.lengths)
     places = np.arange(len(batch.ids))
@@ -31,7 +28,7 @@ def turn_round(batch: "BlockBatch", turned: NDArray[np.bool_]) -> "BlockBatch":
     )
 
 
-def _ends(starts: NDArray[np.bool_], batch: "BlockBatch") -> NDArray[np.bool_]:
+def _ends(starts: NDArray[np.bool_], batch: BlockBatch) -> NDArray[np.bool_]:
     """(N,) where what begins at `starts` ends."""
     ends = np.append(starts[1:], True)
     lasts: Numbers = np.cumsum(batch.lengths)[batch.lengths > 0] - 1

@@ -4,7 +4,7 @@
 |---|---|
 | `DocumentBlocks` | whole sentences of one document (BERT without pairs, SpanBERT, ELECTRA) |
 | `FullSentenceBlocks` | whole sentences, documents joined by a separator (RoBERTa) |
-| `ColumnBlocks` | the next tokens of one of C continuous streams (XLNet, GPT, ELMo) |
+| `ColumnBlocks` (`columns.py`) | the next tokens of one of C continuous streams (XLNet, GPT, ELMo) |
 | `PairBlocks` (`pairs.py`) | two segments and whether they belong together (BERT, ALBERT) |
 
 `length` counts the special tokens that the corruption room adds around a block ([CLS], [SEP]): `special_tokens`
@@ -19,12 +19,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spanlab.corpus.backwards import turn_round
 from spanlab.corpus.corpus import PreparedCorpus, Ranges
 from spanlab.corpus.index import kept_index
 from spanlab.corpus.packing import document_block_starts, full_sentence_block_starts
-from spanlab.corpus.ragged import Numbers, flat_ranges, offsets
-from spanlab.corpus.randomness import Draws, below, mix
+from spanlab.corpus.ragged import Numbers, offsets
 from spanlab.corpus.shards import Shard
 from spanlab.errors import InputError
 
@@ -111,93 +109,6 @@ class FullSentenceBlocks:
         text = self._corpus.read(starts, stops)
         shifts = offsets(text.lengths) - starts
         return one_segment(numbers, with_separators(text, found + np.repeat(shifts, counts), counts, self._separator))
-
-
-class ColumnBlocks:
-    """C continuous streams side by side: block t·C + c is step t of column c, and goes on where step t - 1 ended.
-
-    With a `stride` shorter than the length, step t begins `stride` tokens after step t - 1 and sees some of its tokens
-    again (XLNet's `reuse_len`). With a separator id, one follows every document. Columns differ by at most one token;
-    their last steps are shorter, or with `whole` left out. With `both_ways` they are left out, too, and the second half
-    of the columns are the streams of the first half, each read from its end to its beginning (XLNet's `bi_data`).
-    """
-
-    def __init__(
-        self,
-        corpus: PreparedCorpus,
-        *,
-        length: int,
-        columns: int = 1,
-        stride: int | None = None,
-        special_tokens: int = 0,
-        separator_id: int | None = None,
-        whole: bool = False,
-        both_ways: bool = False,
-    ) -> None:
-        self._corpus, self._separator, self._both_ways = corpus, separator_id, both_ways
-        self._room, self._columns = room_for_text(length, special_tokens), columns
-        if both_ways and columns % 2:
-            cause = f"{columns} columns cannot be read half forwards, half backwards"
-            raise InputError(cause, fix="ask for an even number")
-        self._stride = self._room if stride is None else stride
-        if not 1 <= self._stride <= self._room:
-            raise InputError(f"a stride of {stride} does not fit blocks with room for {self._room} tokens")
-        size = corpus.counts.tokens + (0 if separator_id is None else corpus.counts.documents)
-        self._streams = columns // 2 if both_ways else columns
-        if not 1 <= self._streams <= size:
-            raise InputError(f"{columns} columns cannot be made of {size} tokens", fix="ask for fewer columns")
-        self._shortest, self._longer = divmod(size, self._streams)
-        self._whole_steps = 1 + (self._shortest - self._room) // self._stride if whole or both_ways else None
-        if self._whole_steps is not None and self._whole_steps < 1:
-            cause = f"{columns} columns of {size} tokens have no whole block of {self._room} tokens"
-            raise InputError(cause, path=corpus.folder, fix="ask for fewer columns or shorter blocks")
-
-    def __len__(self) -> int:
-        if self._whole_steps is not None:
-            return self._whole_steps * self._columns
-        steps, rest = divmod(self._shortest, self._stride)
-        # Where whole steps fill the short columns, the longer ones, which come first, have one more token each.
-        return steps * self._columns + (self._columns if rest else self._longer)
-
-    def batch(self, indices: ArrayLike) -> BlockBatch:  # noqa: D102
-        numbers = checked(indices, len(self))
-        steps, columns = np.divmod(numbers, self._columns)
-        streams, backward = columns % self._streams, columns >= self._streams
-        first = streams * self._shortest + np.minimum(streams, self._longer)
-        end = first + self._shortest + (streams < self._longer)
-        ahead = steps * self._stride
-        starts = np.where(backward, np.maximum(end - ahead - self._room, first), first + ahead)
-        stops = np.where(backward, end - ahead, np.minimum(starts + self._room, end))
-        if self._separator is None:
-            blocks = one_segment(numbers, self._corpus.read(starts, stops), sources=starts)
-        else:
-            blocks = one_segment(numbers, self._read_separated(starts, stops, self._separator))
-        return turn_round(blocks, backward) if self._both_ways else blocks
-
-    def same_direction(self, indices: Numbers, values: Draws) -> Numbers:
-        """(B,) for each block a random one that is read in the same direction, by a draw (B,)."""
-        backward = indices % self._columns >= self._streams
-        steps = below(values, len(self) // self._columns)
-        columns = below(mix(values), self._streams)
-        return steps * self._columns + columns + np.where(backward, self._streams, 0)
-
-    def _read_separated(self, starts: Numbers, stops: Numbers, separator: int) -> Ranges:
-        before, until = self._separators_before(starts), self._separators_before(stops)
-        text = self._corpus.read(starts - before, stops - until)
-        counts = until - before
-        # The separator of document d - 1 stands before the first token of document d.
-        tokens = self._corpus.start_of("documents", flat_ranges(before + 1, counts))
-        shifts = offsets(text.lengths) - (starts - before)
-        return with_separators(text, tokens + np.repeat(shifts, counts), counts, separator)
-
-    def _separators_before(self, places: Numbers) -> Numbers:
-        """(R,) separators in the stream before each place, by bisection over all documents at once."""
-        low, high = np.zeros_like(places), np.full_like(places, self._corpus.counts.documents)
-        while (open_ := low < high).any():
-            middle = (low + high + 1) // 2
-            ended = self._corpus.start_of("documents", middle) + middle <= places
-            low, high = np.where(open_ & ended, middle, low), np.where(open_ & ~ended, middle - 1, high)
-        return low
 
 
 def room_for_text(length: int, special_tokens: int) -> int:

@@ -12,7 +12,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from spanlab.corpus.blocks import BlockBatch, ColumnBlocks
+from spanlab.corpus.blocks import BlockBatch
+from spanlab.corpus.columns import ColumnBlocks
 from spanlab.corpus.ragged import Numbers
 from spanlab.corpus.randomness import draws, sample_keys, uniform
 
@@ -25,6 +26,14 @@ class StreamPairBlocks:
 
     def __len__(self) -> int:
         return len(self._blocks)
+
+    def first_tokens(self) -> Numbers:
+        """(blocks,) where each block begins in the corpus."""
+        return self._blocks.first_tokens()
+
+    def stretches(self) -> tuple[Numbers, Numbers]:
+        """(streams,) where the text of each stream begins in the corpus, and where it ends."""
+        return self._blocks.stretches()
 
     def batch(self, indices: ArrayLike) -> BlockBatch:
         """The blocks at `indices` (B,), in that order."""

@@ -27,7 +27,7 @@ class Permuting:
     def __call__(self, batch: FramedBatch, *, seed: int, epoch: ArrayLike = 0) -> ExampleBatch:
         """The examples of a batch; the same sample gives the same example in whatever batch it comes."""
         order = self.order(batch, seed=seed, epoch=epoch)
-        steps, columns = np.divmod(batch.indices, self._columns)
+        columns = batch.indices % self._columns
         backward = (columns >= self._columns // 2) if self._both_ways else np.zeros(len(columns), bool)
         positions, none = np.flatnonzero(order.predicted_BT), np.empty(0, np.int64)
         return ExampleBatch(
@@ -50,10 +50,9 @@ class Permuting:
             order=Order(
                 rank=order.rank_BT.ravel(),
                 sight=order.sight_BT.ravel(),
-                columns=columns,
-                steps=steps,
                 backward=backward,
             ),
+            columns=self._columns,
         )
 
     def order(self, batch: FramedBatch, *, seed: int, epoch: ArrayLike = 0) -> Permutation:

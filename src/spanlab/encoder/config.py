@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from spanlab.errors import ConfigError, did_you_mean
 
-Architecture = Literal["bert", "roberta", "albert", "electra", "gpt2", "openai-gpt", "transformer", "xlnet"]
+Architecture = Literal["bert", "roberta", "albert", "electra", "gpt2", "openai-gpt", "transformer", "xlnet", "elmo"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,8 +29,8 @@ class EncoderConfig:
     embedding_width: int | None = None
     """Width of the embedding tables; None means `width`. A narrower table is projected up (ALBERT, ELECTRA)."""
 
-    positions: Literal["learned", "sinusoidal", "rotary", "relative"] = "learned"
-    """relative: distances between tokens, as XLNet has them and no other."""
+    positions: Literal["learned", "sinusoidal", "rotary", "relative", "none"] = "learned"
+    """relative: distances between tokens, as XLNet has them and no other; none: ELMo, which reads token by token."""
     max_positions: int = 512
     """How many tokens a sequence may have; rotary and relative positions set no limit."""
     position_offset: int = 0

@@ -75,6 +75,20 @@ class PermutationLMHead(nn.Module):
         return F.linear(hidden_KD, word_table_VE if self.decoder is None else self.decoder, self.bias)
 
 
+class BidirectionalLMHead(nn.Module):
+    """ELMo's softmax: one output matrix for both directions, over what a direction hands on."""
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.decoder = nn.Parameter(torch.empty(config.vocab_size, config.table_width))
+        self.bias = nn.Parameter(torch.zeros(config.vocab_size))
+        nn.init.normal_(self.decoder, std=config.table_width**-0.5)
+
+    def forward(self, hidden_KE: Tensor) -> Tensor:
+        """(K, V) logits from one direction's hidden states."""
+        return F.linear(hidden_KE, self.decoder, self.bias)
+
+
 class SentencePairHead(nn.Module):
     """Two classes from the pooled vector: is the second segment the next one (NSP), are the two swapped (SOP)."""
 

@@ -4,6 +4,9 @@ Examples and hidden states come in, sums of losses with the number of their term
 """
 
 from spanlab.objectives.batch import TensorBatch
+from spanlab.objectives.bidirectional_lm import BidirectionalLM
+from spanlab.objectives.carried import CarriedState
+from spanlab.objectives.causal_lm import CausalLM
 from spanlab.objectives.mixture import Mixture, weigh
 from spanlab.objectives.mlm import MaskedLM
 from spanlab.objectives.next_sentence import NextSentence
@@ -17,6 +20,9 @@ from spanlab.objectives.table import OBJECTIVES, build_criterion
 
 __all__ = [
     "OBJECTIVES",
+    "BidirectionalLM",
+    "CarriedState",
+    "CausalLM",
     "Criterion",
     "CriterionLoss",
     "Encoded",

@@ -19,10 +19,10 @@ from spanlab.corruption.example import ExampleBatch, Integers, Order
 from spanlab.encoder import PermutationLMHead, XLNetEncoder
 from spanlab.errors import InputError
 from spanlab.objectives.batch import TensorBatch
+from spanlab.objectives.carried import CarriedState
 from spanlab.objectives.mixture import weigh
 from spanlab.objectives.objective import CriterionLoss, ObjectiveLoss, token_metrics
 from spanlab.objectives.projection import project
-from spanlab.objectives.stream_memory import StreamMemory
 
 
 class PermutationLM(nn.Module):
@@ -32,8 +32,9 @@ class PermutationLM(nn.Module):
 
     def __init__(self, encoder: XLNetEncoder, head: PermutationLMHead, weight: float = 1.0) -> None:
         super().__init__()
-        self.encoder, self.head, self.weight = encoder, head, weight
-        self._training_memory, self._evaluation_memory = StreamMemory(), StreamMemory()
+        self.weights = {self.name: weight}
+        self.encoder, self.head = encoder, head
+        self._carried = {"train": CarriedState(), "dev": CarriedState()}
 
     @property
     def heads(self) -> dict[str, nn.Module]:
@@ -55,24 +56,21 @@ class PermutationLM(nn.Module):
         assert batch.sight_N is not None
         shape = (len(batch.examples.lengths), -1)
         rank_BT, sight_BT = batch.rank_N.view(shape), batch.sight_N.view(shape)
-        places_BP, rows_K = _places_by_sequence(batch.examples.positions, len(order.steps), rank_BT.shape[1])
-        memory = self._training_memory if self.training else self._evaluation_memory
-        columns, remembers = order.columns.tolist(), self.encoder.config.memory is not None
+        places_BP, rows_K = _places_by_sequence(batch.examples.positions, *rank_BT.shape)
         read = self.encoder.read(
             batch.input_ids_N.view(shape),
             visible_BTT=rank_BT[:, None, :] < sight_BT[:, :, None],
             places_BK=places_BP.to(rank_BT.device),
             segment_ids_BT=None if batch.segment_ids_N is None else batch.segment_ids_N.view(shape),
-            memory_LBMD=memory.recall(columns, order.steps.tolist()) if remembers else None,
+            memory_LBMD=self._recall(batch),
             backward_rows=_backward_rows(order),
         )
-        if remembers:
-            memory.keep(columns, read.memory_LBMD)
+        self._remember(batch, read.memory_LBMD)
         assert read.predicted_BKD is not None
         hidden_KD = read.predicted_BKD.flatten(0, 1)
         if rows_K is not None:
             hidden_KD = hidden_KD.index_select(0, rows_K.to(hidden_KD.device))
-        return weigh({self.name: self._loss(hidden_KD, batch)}, {self.name: self.weight}, counts)
+        return weigh({self.name: self._loss(hidden_KD, batch)}, self.weights, counts)
 
     def metrics(self, parts: Mapping[str, ObjectiveLoss]) -> dict[str, float]:
         """Mean loss, accuracy and perplexity of the predicted tokens."""
@@ -80,11 +78,24 @@ class PermutationLM(nn.Module):
 
     def carried_state(self) -> dict[str, Tensor]:
         """What is remembered of each stream in training, to be saved with a checkpoint."""
-        return self._training_memory.state()
+        return self._carried["train"].tensors()
 
     def load_carried_state(self, state: Mapping[str, Tensor]) -> None:
         """Go on with what was remembered."""
-        self._training_memory.load(state)
+        self._carried["train"].load(state)
+
+    def _recall(self, batch: TensorBatch) -> Tensor | None:
+        """(L, B, M, D) what is remembered of the streams."""
+        if self.encoder.config.memory is None:
+            return None
+        examples, carried = batch.examples, self._carried["train" if self.training else "dev"]
+        begun = carried.begin(examples.indices, examples.columns, batch.input_ids_N.device)
+        return None if begun is None else begun["memory"].transpose(0, 1)
+
+    def _remember(self, batch: TensorBatch, memory_LBMD: Tensor) -> None:
+        if self.encoder.config.memory is not None:
+            examples, carried = batch.examples, self._carried["train" if self.training else "dev"]
+            carried.keep(examples.indices, examples.columns, {"memory": memory_LBMD.transpose(0, 1)})
 
     def _loss(self, hidden_KD: Tensor, batch: TensorBatch) -> ObjectiveLoss:
         table_VD = self.encoder.word_table if self.head.decoder is None else self.head.decoder

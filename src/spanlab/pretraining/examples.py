@@ -1,20 +1,13 @@
-"""From a prepared corpus and a recipe to training examples by index: blocks, special tokens, masks.
+"""From a prepared corpus and a recipe to training examples by index: blocks, special tokens, masks or next tokens.
 
 An example is a pure function of (recipe, corpus, seed, epoch, index).
 """
 
+import numpy as np
 from numpy.typing import ArrayLike
 
-from spanlab.corpus import (
-    Blocks,
-    ColumnBlocks,
-    DocumentBlocks,
-    FullSentenceBlocks,
-    PairBlocks,
-    PairLaw,
-    PreparedCorpus,
-    StreamPairBlocks,
-)
+from spanlab.corpus import WHOLE, ColumnBlocks, Part, PreparedCorpus, StreamPairBlocks
+from spanlab.corpus.ragged import Numbers
 from spanlab.corruption import (
     ExampleBatch,
     Frame,
@@ -25,37 +18,58 @@ from spanlab.corruption import (
     SpanFile,
     frame_blocks,
 )
+from spanlab.corruption.both_ways import both_ways, mark_sentences, mirror_steps
+from spanlab.corruption.next_token import next_tokens
 from spanlab.errors import ConfigError
-from spanlab.pretraining.recipe import Recipe
-from spanlab.text import Tokenizer
+from spanlab.pretraining.blocks import build_blocks
+from spanlab.pretraining.recipe import PAIRS, Recipe
 
 
 class Examples:
-    """The samples of a corpus under a recipe."""
+    """The samples of a corpus under a recipe; of continuous streams perhaps those of a part of each."""
 
-    def __init__(self, corpus: PreparedCorpus, recipe: Recipe) -> None:
-        tokenizer = corpus.tokenizer
+    def __init__(self, corpus: PreparedCorpus, recipe: Recipe, part: Part = WHOLE) -> None:
+        tokenizer, permuted = corpus.tokenizer, recipe.masking.law == "permutation"
         self.corpus, self.recipe = corpus, recipe
-        self.blocks = build_blocks(corpus, recipe)
+        self.blocks = build_blocks(corpus, recipe, part)
+        # A stream goes on in the next sample, so nothing is put around a part of it.
+        framed = not (recipe.predicts_next and recipe.columns)
         self.frame = Frame(
-            cls_id=tokenizer.cls_id,
-            sep_id=tokenizer.sep_id,
+            cls_id=tokenizer.cls_id if framed else None,
+            sep_id=tokenizer.sep_id if framed else None,
             special_ids=tokenizer.special_ids,
-            segments=recipe.data.blocks in {"next-sentence", "sentence-order", "columns"},
+            segments=recipe.data.blocks in PAIRS or permuted,
             cls_last=tokenizer.system == "xlnet",
         )
-        self.masking = build_masking(corpus, recipe)
+        self.masking = None if recipe.predicts_next else build_masking(corpus, recipe)
 
     def __len__(self) -> int:
         return len(self.blocks)
 
+    def stretches(self) -> tuple[Numbers, Numbers]:
+        """(streams,) where the text of each continuous stream begins in the corpus, and where it ends."""
+        assert isinstance(self.blocks, ColumnBlocks | StreamPairBlocks)
+        return self.blocks.stretches()
+
     def framed(self, indices: ArrayLike) -> FramedBatch:
         """The samples at `indices`, not corrupted."""
-        return frame_blocks(self.blocks.batch(indices), self.frame)
+        blocks, tokenizer = self.blocks.batch(indices), self.corpus.tokenizer
+        if self.recipe.weighs("bilm") and tokenizer.cls_id is not None and tokenizer.sep_id is not None:
+            blocks = mark_sentences(blocks, begin_id=tokenizer.cls_id, end_id=tokenizer.sep_id)
+        return frame_blocks(blocks, self.frame)
 
     def batch(self, indices: ArrayLike, epoch: ArrayLike = 0) -> ExampleBatch:
         """The examples at `indices` (B,) in an epoch, or each in its own (B,)."""
-        return self.masking(self.framed(indices), seed=self.recipe.seed, epoch=epoch)
+        framed, columns = self.framed(indices), self.recipe.columns
+        if self.masking is not None:
+            return self.masking(framed, seed=self.recipe.seed, epoch=epoch)
+        if not self.recipe.weighs("bilm"):
+            return next_tokens(framed)
+        backward = framed
+        if columns:
+            numbers = np.asarray(indices, np.int64).reshape(-1)
+            backward = self.framed(mirror_steps(numbers, columns, len(self)))
+        return both_ways(framed, backward, columns=columns)
 
 
 def build_masking(corpus: PreparedCorpus, recipe: Recipe) -> Masking | Permuting:
@@ -66,58 +80,17 @@ def build_masking(corpus: PreparedCorpus, recipe: Recipe) -> Masking | Permuting
             raise ConfigError(
                 f"masking.law is 'permutation', and data.blocks '{data.blocks}'", fix="set data.blocks=columns"
             )
-        return Permuting(recipe.masking.permutation, columns=data.columns, reuse=data.reuse, both_ways=data.both_ways)
+        return Permuting(recipe.masking.permutation, columns=recipe.columns, reuse=data.reuse, both_ways=data.both_ways)
     counts = corpus.token_counts if recipe.masking.random_from == "corpus" else None
     return Masking(
         recipe.masking,
         mask_id=tokenizer.mask_id,
         random_tokens=RandomTokens(tokenizer.vocab_size, tokenizer.special_ids, counts),
         given=None if data.spans is None else _read_spans(corpus, data.spans),
-        sampling=recipe.objectives.get("rtd", 0.0) > 0,
+        sampling=recipe.weighs("rtd"),
     )
-
-
-def _build_columns(corpus: PreparedCorpus, recipe: Recipe) -> ColumnBlocks | StreamPairBlocks:
-    tokenizer, data = corpus.tokenizer, recipe.data
-    paired = data.reuse is not None and data.random_second is not None
-    separators = 0 if tokenizer.sep_id is None else 1 + paired
-    blocks = ColumnBlocks(
-        corpus,
-        length=data.length,
-        columns=data.columns,
-        stride=data.reuse,
-        special_tokens=int(tokenizer.cls_id is not None) + separators,
-        separator_id=_document_end(tokenizer),
-        whole=True,
-        both_ways=data.both_ways,
-    )
-    if data.reuse is None or data.random_second is None:
-        return blocks
-    return StreamPairBlocks(blocks, reused=data.reuse, random_share=data.random_second, seed=recipe.seed)
-
-
-def _document_end(tokenizer: Tokenizer) -> int | None:
-    """What stands after a document in a stream: XLNet has a token of its own for it."""
-    return tokenizer.vocabulary.index("<eod>") if tokenizer.system == "xlnet" else tokenizer.sep_id
 
 
 def _read_spans(corpus: PreparedCorpus, path: str) -> SpanFile:
     everything = corpus.read([0], [corpus.counts.tokens])
     return SpanFile(path, everything.word_starts)
-
-
-def build_blocks(corpus: PreparedCorpus, recipe: Recipe) -> Blocks:
-    """The samples that a recipe's `data` section asks for."""
-    data = recipe.data
-    if data.blocks == "documents":
-        return DocumentBlocks(corpus, length=data.length)
-    if data.blocks == "full-sentences":
-        return FullSentenceBlocks(corpus, length=data.length, separator_id=corpus.tokenizer.sep_id)
-    if data.blocks == "columns":
-        return _build_columns(corpus, recipe)
-    law = PairLaw(
-        task="next_sentence" if data.blocks == "next-sentence" else "sentence_order",
-        short_share=data.short_share,
-        random_for_single=data.random_for_single,
-    )
-    return PairBlocks(corpus, length=data.length, law=law, seed=recipe.seed, passes=max(1, recipe.masking.static))

@@ -95,7 +95,8 @@ def _order(examples: Examples, number: int, epoch: int) -> OrderedBlock:
         )
         for place, identity in enumerate(batch.input_ids.tolist())
     )
-    return OrderedBlock(tokens, int(batch.order.steps[0]), int(batch.order.columns[0]), bool(batch.order.backward[0]))
+    step, column = divmod(number, batch.columns)
+    return OrderedBlock(tokens, step, column, bool(batch.order.backward[0]))
 
 
 _PALETTE = ((238, 241, 245), (176, 196, 226), (36, 86, 166), (217, 164, 0))

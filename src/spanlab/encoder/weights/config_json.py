@@ -11,13 +11,16 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from spanlab.configuration import from_mapping, to_mapping
+from spanlab.configuration import Source, from_mapping, to_mapping
 from spanlab.encoder.config import SYSTEMS, EncoderConfig
+from spanlab.encoder.elmo_config import ElmoConfig
 from spanlab.encoder.weights.config_keys import IGNORED_KEYS, REFUSED_SETTINGS
 from spanlab.errors import ConfigError, did_you_mean
 
 NATIVE_TYPE = "spanlab"
 """The `model_type` of encoders that no transformers class can hold; their config is an EncoderConfig as it is."""
+ELMO_TYPE = "spanlab-elmo"
+"""The `model_type` of ELMo, of which transformers has none; its config is an ElmoConfig as it is."""
 
 _BERT_KEYS = {
     "vocab_size": "vocab_size",
@@ -148,6 +151,13 @@ def parse_config(mapping: Mapping[str, Any], path: Path | None = None) -> Encode
         raise ConfigError(error.cause, path=path, fix=error.fix) from None
 
 
+def parse_elmo_config(mapping: Mapping[str, Any], path: Path | None = None) -> ElmoConfig:
+    """The `ElmoConfig` of a `config.json` whose `model_type` says so."""
+    if not isinstance(mapping.get("encoder"), dict):
+        raise ConfigError("the section 'encoder' is missing", path=path)
+    return from_mapping(ElmoConfig, mapping["encoder"], Source(path=None if path is None else str(path)))
+
+
 def _refuse_unknown(mapping: Mapping[str, Any], keys: Mapping[str, str]) -> None:
     known = {*keys.values(), *IGNORED_KEYS, *REFUSED_SETTINGS}
     for key, value in mapping.items():
@@ -225,6 +235,11 @@ def write_config(config: EncoderConfig, class_name: str, *, torch_dtype: str) ->
 def native_config(config: EncoderConfig) -> dict[str, Any]:
     """The mapping for an encoder that no transformers class can hold."""
     return {"model_type": NATIVE_TYPE, "architectures": ["SpanLabEncoder"], "encoder": to_mapping(config)}
+
+
+def elmo_config(shape: ElmoConfig) -> dict[str, Any]:
+    """The mapping for an ELMo."""
+    return {"model_type": ELMO_TYPE, "architectures": ["SpanLabElmo"], "encoder": to_mapping(shape)}
 
 
 def training_settings(config: EncoderConfig) -> dict[str, Any]:

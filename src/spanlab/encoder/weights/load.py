@@ -17,7 +17,9 @@ from torch import Tensor, nn
 
 from spanlab.configuration import Source, from_mapping
 from spanlab.encoder.config import EncoderConfig
+from spanlab.encoder.elmo import Elmo
 from spanlab.encoder.heads import (
+    BidirectionalLMHead,
     CausalLMHead,
     MaskedLMHead,
     PermutationLMHead,
@@ -47,6 +49,8 @@ def load_model(folder_or_id: str | Path, *, revision: str | None = None) -> Mode
     model_type = mapping.get("model_type")
     if model_type == config_json.NATIVE_TYPE:
         return _load_native(folder, mapping)
+    if model_type == config_json.ELMO_TYPE:
+        return _load_elmo(folder, mapping)
     if model_type not in config_json.KEYS:
         return _load_through_transformers(folder, model_type)
     described = _read_description(folder)
@@ -111,6 +115,8 @@ def _build_head(
         head = CausalLMHead(config, tied=tied)
     elif name == "plm":
         head = PermutationLMHead(config, tied=tied)
+    elif name == "bilm":
+        head = BidirectionalLMHead(config)
     elif name in {"nsp", "sop"}:
         head = SentencePairHead(config)
     elif name == "rtd":
@@ -182,6 +188,16 @@ def _load_native(folder: Path, mapping: Mapping[str, Any]) -> Model:
     _fill(encoder, tensors.read_folder(folder), folder)
     settings = _read_description(folder).get("head_settings", {})
     return Model(encoder, _own_heads(_read_extra_heads(folder), config, folder, settings), LoadReport(), folder)
+
+
+def _load_elmo(folder: Path, mapping: Mapping[str, Any]) -> Model:
+    shape = config_json.parse_elmo_config(mapping, folder / "config.json")
+    check_tokenizer_fits(folder, shape.vocab_size)
+    encoder, state = Elmo(shape), tensors.read_folder(folder)
+    _fill(encoder, state, folder)
+    _read_description(folder)
+    report = LoadReport(tuple(sorted(set(state) - set(encoder.state_dict()))))
+    return Model(encoder, _own_heads(_read_extra_heads(folder), encoder.config, folder, {}), report, folder)
 
 
 def _load_through_transformers(folder: Path, model_type: object) -> Model:

@@ -19,6 +19,7 @@ HEAD_PURPOSES = {
     "sop": "judge the order of sentences",
     "rtd": "detect replaced tokens",
     "sbo": "fill spans from their boundaries",
+    "bilm": "predict words in both directions",
 }
 
 

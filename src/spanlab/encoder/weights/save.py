@@ -13,6 +13,7 @@ from torch import nn
 
 from spanlab.configuration import to_mapping
 from spanlab.encoder.config import EncoderConfig
+from spanlab.encoder.elmo import Elmo
 from spanlab.encoder.heads import SpanBoundaryHead
 from spanlab.encoder.model import Encoder
 from spanlab.encoder.transformers_encoder import TransformersEncoder, quiet_transformers
@@ -49,16 +50,20 @@ def save_model(
     if folder.exists() and not folder.is_dir():
         raise InputError("is a file; a model is a folder", path=folder)
     folder.mkdir(parents=True, exist_ok=True)
-    config, dtype = encoder.config, encoder.word_table.dtype
+    config = encoder.config
     if isinstance(encoder, TransformersEncoder):
         with quiet_transformers():
             encoder.model.save_pretrained(folder)
         _write_ours(folder, head_state(heads, heads), _description(config, system, heads))
         return
-    if config_json.is_expressible(config):
+    if isinstance(encoder, Elmo):
+        main, extra = dict(encoder.state_dict()), head_state(heads, heads)
+        described = config_json.elmo_config(encoder.shape)
+    elif config_json.is_expressible(config):
         names = NAMES[config.architecture]
         class_name, held = names.class_for(frozenset(heads))
         main, extra = split_state(names, class_name, held, encoder, heads)
+        dtype = encoder.word_table.dtype
         described = config_json.write_config(config, class_name, torch_dtype=str(dtype).removeprefix("torch."))
         described["tie_word_embeddings"] = not is_untied(heads, held)
     else:
