@@ -64,7 +64,7 @@ class Examples:
         if self.masking is not None:
             return self.masking(framed, seed=self.recipe.seed, epoch=epoch)
         if not self.recipe.weighs("bilm"):
-            return next_tokens(framed)
+            return next_tokens(framed, columns=columns)
         backward = framed
         if columns:
             numbers = np.asarray(indices, np.int64).reshape(-1)

@@ -186,8 +186,11 @@ def _load_native(folder: Path, mapping: Mapping[str, Any]) -> Model:
     check_tokenizer_fits(folder, config.vocab_size)
     encoder = build_encoder(config)
     _fill(encoder, tensors.read_folder(folder), folder)
-    settings = _read_description(folder).get("head_settings", {})
-    return Model(encoder, _own_heads(_read_extra_heads(folder), config, folder, settings), LoadReport(), folder)
+    described = _read_description(folder)
+    heads = _own_heads(_read_extra_heads(folder), config, folder, described.get("head_settings", {}))
+    if "clm" in described.get("heads", ()) and "clm" not in heads:  # the word table itself, without a tensor of its own
+        heads["clm"] = _build_head("clm", config, {}, folder)
+    return Model(encoder, heads, LoadReport(), folder)
 
 
 def _load_elmo(folder: Path, mapping: Mapping[str, Any]) -> Model:
