@@ -50,3 +50,11 @@ def small_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("small")
     text = write_text(folder / "text.txt")
     return prepare(text, make_tokenizer(text), folder / "corpus")
+
+
+@pytest.fixture(scope="session")
+def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A BERT of two narrow layers with an MLM head and a vocabulary of its own: a model folder."""
+    from tests.tiny_model import write_tiny_model
+
+    return write_tiny_model(tmp_path_factory.mktemp("tiny"))

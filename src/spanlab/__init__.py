@@ -12,15 +12,19 @@ from spanlab.version import __version__
 if TYPE_CHECKING:
     from spanlab.corruption import SpanMasking
     from spanlab.encoder import Encoder, EncoderConfig, SpanBoundaryHead
+    from spanlab.inference.load import load
+    from spanlab.workflows.finetune import finetune
     from spanlab.workflows.pretrain import pretrain
 
-__all__ = ["Encoder", "EncoderConfig", "SpanBoundaryHead", "SpanMasking", "__version__", "pretrain"]
+__all__ = ["Encoder", "EncoderConfig", "SpanBoundaryHead", "SpanMasking", "__version__", "finetune", "load", "pretrain"]
 
 _HOMES = {
     "Encoder": "encoder",
     "EncoderConfig": "encoder",
     "SpanBoundaryHead": "encoder",
     "SpanMasking": "corruption",
+    "finetune": "workflows.finetune",
+    "load": "inference.load",
     "pretrain": "workflows.pretrain",
 }
 

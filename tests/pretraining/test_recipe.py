@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from spanlab.configuration import to_mapping
+from spanlab.encoder import preset
 from spanlab.errors import ConfigError
 from spanlab.pretraining.recipe import load_recipe, shipped_recipes
 
@@ -51,3 +53,70 @@ def test_files_and_overrides(tmp_path: Path) -> None:
 def test_wrong_recipes(name: str, overrides: list[str], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         load_recipe(name, overrides)
+
+
+@pytest.mark.parametrize("name", shipped_recipes())
+@pytest.mark.parametrize("size", ["tiny", "mini", "small", "base", "large"])
+def test_every_recipe_is_there_at_every_size(name: str, size: str) -> None:
+    recipe = load_recipe(name, [f"size={size}"])
+    assert recipe.size == size
+    published = ("base", "large", "small") if name == "electra" else ("base", "large")
+    if name in ("gpt", "elmo") and size in published:  # these say passes over their corpus
+        assert (recipe.training.epochs, recipe.training.steps) == ({"gpt": 100, "elmo": 10}[name], None)
+    else:
+        assert (recipe.training.steps or 0) >= (100_000 if size in published or size == "small" else 20_000)
+    if name == "gpt":
+        assert recipe.training.batch_size == (32 if size in ("tiny", "mini") else 64)
+    else:
+        assert (recipe.training.batch_size >= 128) == (size in published)
+    if name == "elmo":
+        assert recipe.data.longest == 20
+        return
+    assert recipe.data.longest == (512 if size in ("base", "large") else 128)
+    shape = preset(recipe.system, size)
+    assert shape.heads * 64 == shape.width
+
+
+def test_overrides_are_judged_with_the_values_they_join() -> None:
+    masking = load_recipe("electra", ["masking.mask_share=0.9", "masking.keep_share=0.1"]).masking
+    assert (masking.mask_share, masking.random_share, masking.keep_share) == (0.9, 0.0, 0.1)
+    with pytest.raises(ConfigError, match=r"mask_share, random_share and keep_share are 0\.9 \+ 0\.0 \+ 0\.15"):
+        load_recipe("electra", ["masking.mask_share=0.9"])
+
+
+def test_overrides_by_name_or_by_section() -> None:
+    texts = load_recipe("bert", ["size=mini", "training.lr=0.5", "data.length=64", "data.phases=[]"])
+    mapping = {"size": "mini", "training": {"lr": 0.5}, "data.length": 64, "data": {"phases": []}}
+    assert load_recipe("bert", {"data": {"phases": []}, **mapping}) == texts
+    assert load_recipe("bert", {"size": "mini", "training.lr": 0.5, "data": {"length": 64, "phases": []}}) == texts
+
+
+ONE_LINE = {
+    # RoBERTa on BERT
+    "dynamic masking": ("bert", "masking.static=0", lambda recipe: recipe.masking.static == 0),
+    "full sentences": ("bert", "data.blocks=full-sentences", lambda recipe: recipe.data.blocks == "full-sentences"),
+    "no next sentence": ("bert", "objectives.nsp=0", lambda recipe: not recipe.weighs("nsp")),
+    "large batches": ("bert", "training.batch_size=8192", lambda recipe: recipe.training.batch_size == 8192),
+    "longer": ("bert", "training.steps=2000000", lambda recipe: recipe.training.steps == 2_000_000),
+    # ALBERT on BERT
+    "factorised": ("bert", "encoder.embedding_width=128", lambda recipe: recipe.encoder["embedding_width"] == 128),
+    "shared layers": ("bert", "encoder.layer_groups=1", lambda recipe: recipe.encoder["layer_groups"] == 1),
+    "sentence order": ("bert", "objectives.sop=1", lambda recipe: recipe.weighs("sop")),
+    # SpanBERT on BERT
+    "spans": ("bert", "masking.law=span", lambda recipe: recipe.masking.law == "span"),
+    "boundaries": ("bert", "objectives.sbo=1", lambda recipe: recipe.weighs("sbo")),
+    "one segment": ("bert", "data.blocks=documents", lambda recipe: recipe.data.blocks == "documents"),
+    "any body": ("spanbert", "body=albert", lambda recipe: recipe.body == "albert"),
+}
+
+
+@pytest.mark.parametrize("change", ONE_LINE)
+def test_each_improvement_is_one_line(change: str) -> None:
+    name, override, holds = ONE_LINE[change]
+    assert not holds(load_recipe(name, ["encoder={embedding_width: 768, layer_groups: 12}"]))
+    changed = load_recipe(name, [override])
+    assert holds(changed)
+    # Nothing else has changed.
+    key = override.partition("=")[0].split(".")[0]
+    before, after = to_mapping(load_recipe(name)), to_mapping(changed)
+    assert [section for section in before if before[section] != after[section]] == [key]

@@ -142,9 +142,14 @@ def test_schemes_that_cannot_be_told(sentences: list[list[str]], message: str) -
 
 @pytest.mark.parametrize(
     ("name", "column", "scheme", "entities"),
-    [("conll2003.dev", 3, "IOB1", 5942), ("wnut17.dev", 1, "IOB2", 836), ("resume_zh.dev", 1, "BMES", 1497),
-     ("klue_ko.dev", 1, "IOB2", None)],
-)  # fmt: skip
+    [
+        ("conll2003.train", 3, "IOB1", 23499),
+        ("conll2003.dev", 3, "IOB1", 5942),
+        ("wnut17.dev", 1, "IOB2", 836),
+        ("resume_zh.dev", 1, "BMES", 1497),
+        ("klue_ko.dev", 1, "IOB2", None),
+    ],
+)
 def test_schemes_of_published_files(
     real_data: Path, name: str, column: int, scheme: TagScheme, entities: int | None
 ) -> None:

@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -180,10 +181,8 @@ def test_a_save_broken_at_any_operation_destroys_nothing(tmp_path: Path, kind: s
         fuse, three = Fuse(operations, error, halfway=halfway), snapshot(30)
         with pytest.MonkeyPatch.context() as patch:
             install(fuse, patch)
-            try:
+            with suppress(Killed, OSError):
                 checkpoints.write(three, keep=1)
-            except (Killed, OSError) as broken:
-                assert isinstance(broken, Killed) == (kind == "kill")
         found = Checkpoints(folder)
         newest = found.newest()
         assert same(newest, two) or same(newest, three)

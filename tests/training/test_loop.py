@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -25,7 +26,7 @@ def told(records: list[Record]) -> list[tuple[int, str]]:
     return [(record.step, record.split) for record in records]
 
 
-def scores(*values: float):
+def scores(*values: float) -> Callable[[Place], dict[str, float]]:
     """An evaluation that gives one score after the other."""
     left = list(values)
     return lambda place: {"loss": left.pop(0)}
@@ -40,12 +41,8 @@ def finish(training: Training[Points]) -> dict[str, Tensor]:
 def test_steps_evaluations_and_saves_come_when_they_should(tmp_path: Path) -> None:
     training = toy_training(tmp_path, steps=7, evaluate=scores(3, 2, 1), keep=9)
     records = list(training.records())
-    assert told(records) == [(1, "train"), (2, "train"), (3, "train"), (3, "dev"), (4, "train"), (5, "train")] + [
-        (6, "train"),
-        (6, "dev"),
-        (7, "train"),
-        (7, "dev"),
-    ]
+    steps = [(step, "train") for step in range(1, 8)]
+    assert told(records) == sorted([*steps, (3, "dev"), (6, "dev"), (7, "dev")], key=lambda x: (x[0], x[1] == "dev"))
     assert training.run.checkpoints.steps() == [2, 4, 6, 7]
     status = json.loads((tmp_path / "status.json").read_text())
     assert (status["state"], status["step"], status["best"]) == ("finished", 7, {"score": 1, "step": 7})
@@ -282,7 +279,7 @@ def test_a_spike_is_told(tmp_path: Path) -> None:
 
 
 def test_half_precision_with_scaling_needs_cuda() -> None:
-    with pytest.raises(ConfigError, match="training.precision is fp16, which needs a CUDA device; take precision=auto"):
+    with pytest.raises(ConfigError, match=r"training\.precision is fp16, which needs a CUDA device; take"):
         find_place("cpu", "fp16")
 
 

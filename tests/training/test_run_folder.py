@@ -65,9 +65,9 @@ def test_a_new_run_finds_nothing_of_the_old_one_but_its_config_until_the_last(tm
 
 
 def test_only_one_process_works_on_a_run(tmp_path: Path) -> None:
-    with RunFolder(tmp_path).lock():
-        with pytest.raises(InputError, match="another process is working on this run"), RunFolder(tmp_path).lock():
-            pass
+    taken = pytest.raises(InputError, match="another process is working on this run")
+    with RunFolder(tmp_path).lock(), taken, RunFolder(tmp_path).lock():
+        pass
     with RunFolder(tmp_path).lock():
         pass
 

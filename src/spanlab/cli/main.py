@@ -9,7 +9,25 @@ from typing import Annotated
 
 import typer
 
-from spanlab.cli import almanac, convert, doctor, fill, generate, inspect, prepare, pretrain, tokenizer
+from spanlab.cli import (
+    almanac,
+    convert,
+    data,
+    doctor,
+    embed,
+    evaluate,
+    fill,
+    finetune,
+    generate,
+    init,
+    inspect,
+    predict,
+    prepare,
+    pretrain,
+    push,
+    score,
+    tokenizer,
+)
 from spanlab.errors import RunError, SpanlabError
 from spanlab.version import __version__
 
@@ -26,11 +44,19 @@ app = typer.Typer(
 )
 app.command("convert")(convert.convert)
 app.command("doctor")(doctor.doctor)
+app.command("embed")(embed.embed)
+app.command("evaluate")(evaluate.evaluate)
 app.command("fill")(fill.fill)
+app.command("finetune")(finetune.finetune)
 app.command("generate")(generate.generate)
+app.command("init")(init.init)
+app.command("predict")(predict.predict)
 app.command("prepare")(prepare.prepare)
 app.command("pretrain")(pretrain.pretrain)
+app.command("push")(push.push)
+app.command("score")(score.score)
 app.add_typer(almanac.app, name="almanac")
+app.add_typer(data.app, name="data")
 app.add_typer(inspect.app, name="inspect")
 app.add_typer(tokenizer.app, name="tokenizer")
 

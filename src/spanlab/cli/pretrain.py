@@ -1,15 +1,15 @@
 """`spanlab pretrain`: a recipe and prepared text become a model."""
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from contextlib import closing
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from spanlab.cli.outcome import conclude
 from spanlab.cli.output import note, print_json, print_table
-from spanlab.cli.progress import TrainingProgress
+from spanlab.cli.progress import ShownRun
 
 if TYPE_CHECKING:
-    from spanlab.training.loop import Training
-    from spanlab.training.records import Record
     from spanlab.workflows.following import RunResult
     from spanlab.workflows.pretrain import PretrainingJob
 
@@ -58,7 +58,7 @@ def pretrain(
         return
     _require_out(out)
     result = _run_here(job) if engine == "local" else _run_on_ray(job, workers)
-    _conclude(result, as_json=as_json)
+    conclude(result, as_json=as_json)
 
 
 def _require_out(out: str | None) -> None:
@@ -71,22 +71,9 @@ def _require_out(out: str | None) -> None:
 def _run_here(job: "PretrainingJob") -> "RunResult":
     from spanlab.workflows.pretrain import run_job
 
-    shown: list[TrainingProgress] = []
-
-    def start(training: "Training[Any]", notes: tuple[str, ...]) -> None:
-        progress = TrainingProgress(training.steps, training.progress.step)
-        shown.append(progress.__enter__())
-        for line in notes:
-            progress.say(line)
-
-    def show(record: "Record") -> None:
-        shown[0].log(record)
-
-    try:
-        return run_job(job, on_start=start, on_record=show)
-    finally:
-        for progress in shown:
-            progress.__exit__(None, None, None)
+    shown = ShownRun()
+    with closing(shown):
+        return run_job(job, on_start=shown.start, on_record=shown.log)
 
 
 def _run_on_ray(job: "PretrainingJob", workers: int) -> "RunResult":
@@ -104,19 +91,3 @@ def _estimate(job: "PretrainingJob", *, as_json: bool) -> None:
         print_json(found.to_dict())
     else:
         print_table(found.rows(), title="dry run")
-
-
-def _conclude(result: "RunResult", *, as_json: bool) -> None:
-    """What came of the run, on stdout, and what to type next, on stderr; only the first process of several speaks."""
-    import os
-
-    if os.environ.get("RANK", "0") != "0":
-        return
-    if as_json:
-        print_json(result.to_dict())
-        return
-    rows = [("outcome", result.outcome), ("steps", f"{result.steps:,}"), ("model", str(result.model))]
-    print_table([*rows, *((name, f"{value:.4f}") for name, value in result.scores.items())])
-    note(f"look at {result.folder / 'report.html'}")
-    if result.outcome == "time limit":
-        note("the time limit was reached: the same command with --resume goes on")

@@ -6,13 +6,14 @@ Records come in as the loop yields them. Each evaluation and each note is a line
 import time
 from collections.abc import Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from spanlab.cli.output import note
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from spanlab.training.loop import Training
     from spanlab.training.records import Record
 
 _QUIET_SECONDS = 30.0
@@ -56,6 +57,29 @@ class TrainingProgress:
         """A line that stays, such as where a run was resumed."""
         assert self._display is not None, "TrainingProgress is used within its context"
         self._display.say(line)
+
+
+class ShownRun:
+    """What a run is handed to be shown by: it starts the display when the run begins, and `close` ends it."""
+
+    def __init__(self) -> None:
+        self._progress: TrainingProgress | None = None
+
+    def start(self, training: "Training[Any]", notes: tuple[str, ...]) -> None:
+        """The run begins, or goes on."""
+        self._progress = TrainingProgress(training.steps, training.progress.step).__enter__()
+        for line in notes:
+            self._progress.say(line)
+
+    def log(self, record: "Record") -> None:
+        """One record."""
+        assert self._progress is not None, "the run has not begun"
+        self._progress.log(record)
+
+    def close(self) -> None:
+        """Nothing more is shown."""
+        if self._progress is not None:
+            self._progress.__exit__(None, None, None)
 
 
 def describe(metrics: Mapping[str, float]) -> str:

@@ -17,6 +17,7 @@ from spanlab.encoder.heads import (
 )
 from spanlab.encoder.model import Encoder, EncoderOutput
 from spanlab.encoder.scalar_mixture import ScalarMixture
+from spanlab.encoder.task_heads import AnswerHead, SequenceHead, TokenHead
 from spanlab.encoder.weights import LoadReport, Model, load_model, save_model
 from spanlab.encoder.xlnet import ReadOutput, XLNetEncoder, build_encoder
 
@@ -24,6 +25,7 @@ __all__ = [
     "ELMO_SIZES",
     "SIZES",
     "SYSTEMS",
+    "AnswerHead",
     "BidirectionalLMHead",
     "CausalLMHead",
     "Electra",
@@ -41,8 +43,10 @@ __all__ = [
     "ReplacedTokenHead",
     "ScalarMixture",
     "SentencePairHead",
+    "SequenceHead",
     "SpanBoundaryConfig",
     "SpanBoundaryHead",
+    "TokenHead",
     "XLNetEncoder",
     "build_encoder",
     "elmo_preset",

@@ -145,10 +145,13 @@ def load_recipe(name_or_path: str, overrides: Sequence[str] | Mapping[str, Any] 
         raise source.error(("sizes",), "'sizes' must hold a section for each size")
     try:
         return from_mapping(Recipe, merge(merge(mapping, sizes.get(size) or {}), changes), source)
-    except ConfigError:
-        # A mistake in an override is told without the file's name, which is not where it is.
+    except ConfigError as error:
         required = {"system": mapping["system"]} if "system" in mapping else {}
-        from_mapping(Recipe, merge(required, changes), Source())
+        try:
+            from_mapping(Recipe, merge(required, changes), Source())
+        except ConfigError as alone:
+            if alone.cause == error.cause:  # the mistake is the override's: the file is not where it is
+                raise alone from None
         raise
 
 

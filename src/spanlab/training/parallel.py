@@ -101,9 +101,11 @@ def whole(tensor: Tensor) -> Tensor:
 
 def like(tensor: Tensor, pattern: Tensor) -> Tensor:
     """A whole tensor placed and sharded as `pattern` is."""
-    moved = tensor.to(pattern.device)
+    # In memory of its own: what comes from a file may be mapped from it, and is not to be written to.
+    moved = tensor.to(pattern.device, copy=True)
     if isinstance(pattern, DTensor):
-        return distribute_tensor(moved, pattern.device_mesh, pattern.placements)
+        # Every process has the whole tensor and takes its own part; nothing is sent.
+        return distribute_tensor(moved, pattern.device_mesh, pattern.placements, src_data_rank=None)
     return moved
 
 

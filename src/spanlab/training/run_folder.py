@@ -33,7 +33,7 @@ CONFIG, METRICS, STATUS, ENVIRONMENT, REPORT = (
 )
 LOCK = ".lock"
 _MAY_DIFFER = {
-    "": {"corpora"},  # where they lie; what they hold is told by their fingerprints
+    "": {"corpora", "train", "dev"},  # where they lie; what they hold is told by their fingerprints
     "training": {
         "time_limit",
         "keep",

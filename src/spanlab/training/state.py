@@ -89,7 +89,9 @@ def _restore_optimiser(parts: Parts, moments: Tensors) -> None:
         if found:
             # A count of steps is one number, whatever the shape of the weights and however they are sharded.
             parts.optimiser.state[parameter] = {
-                kind: like(value, parameter) if value.shape == parameter.shape else value.to(parameter.device)
+                kind: like(value, parameter)
+                if value.shape == parameter.shape
+                else value.to(parameter.device, copy=True)
                 for kind, value in found.items()
             }
 

@@ -93,11 +93,11 @@ def run_job(job: PretrainingJob, *, on_start: OnStart | None = None, on_record: 
             run.check_same(config)
         with run.lock() if place.first else nullcontext():
             work, beginning = build_work(job.recipe, corpora, job.init, processes=place.size)
-            if place.first and not job.resume:
+            training = Training(work, training_config, run, place, seed=job.recipe.seed)
+            if place.first and not job.resume:  # once nothing is left to be refused
                 with readable_disk_errors(run.path, "make room"):
                     run.begin(config)
             place.wait()
-            training = Training(work, training_config, run, place, seed=job.recipe.seed)
             notes = (*beginning.notes, *(training.resume() if job.resume else ()))
             if on_start is not None and place.first:
                 on_start(training, notes)

@@ -1,7 +1,8 @@
 """Pre-training on the workers of a Ray cluster; the run is the one that torchrun would make."""
 
+from spanlab.training.run_folder import RunFolder
 from spanlab.workflows.following import RunResult
-from spanlab.workflows.pretrain import PretrainingJob, run_job
+from spanlab.workflows.pretrain import PretrainingJob, open_corpora, run_job
 from spanlab.workflows.ray_workers import RESTARTS, run_workers
 
 
@@ -13,4 +14,7 @@ def run_on_ray(job: PretrainingJob, *, workers: int, restarts: int = RESTARTS) -
         workers: how many processes.
         restarts: how often lost workers are replaced, and the run goes on from its newest checkpoint.
     """
+    # What every worker would refuse is refused before a cluster is started for it.
+    RunFolder(job.out).check(resume=job.resume, overwrite=job.overwrite)
+    open_corpora(job.data)
     return run_workers(run_job, job, job.recipe.training, workers=workers, restarts=restarts)

@@ -11,7 +11,7 @@ import signal
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
@@ -81,21 +81,20 @@ def run_workers(
         restarts: how often lost workers are replaced.
     """
     threads = training.threads or 1
-    with ray_cluster(workers * threads) as ray, _folder_beside(Path(job.out)) as storage:
+    with _folder_beside(Path(job.out)) as storage, ExitStack() as afterwards, ray_cluster(workers * threads) as ray:
         desk = RemoteDesk.open()
         orders = _Orders(
-            function=function,
-            job=job,
-            desk=desk,
-            directory=str(Path.cwd()),
-            config_before=_config_file(job),
+            function=function, job=job, desk=desk, directory=str(Path.cwd()), config_before=_config_file(job)
         )
         gpu = training.device == "cuda" or (training.device == "auto" and "GPU" in ray.cluster_resources())
         fit = _prepare(orders, storage, workers=workers, threads=threads, gpu=gpu, restarts=restarts)
+        # In the main thread Ray would take Ctrl-C for itself, and end without the state being saved.
+        fitting = _Fitting(fit)
+        afterwards.callback(fitting.join)  # a cluster that was started here is gone by then, and all its work with it
         try:
-            return _follow(fit, desk, restarts)
+            return _follow(fitting, desk, restarts)
         finally:
-            desk.close()  # whatever of the run is left, ends
+            desk.close()
 
 
 def _prepare(
@@ -121,24 +120,29 @@ def _prepare(
     return fit
 
 
-def _follow(fit: Callable[[], object], desk: RemoteDesk, restarts: int) -> RunResult:
-    """Wait for the workers; pass signals on to them, and what they leave at the desk to the caller."""
-    failures: list[Exception] = []
+class _Fitting(threading.Thread):
+    """Waits for Ray in a thread of its own, and keeps what went wrong."""
 
-    def run() -> None:
+    def __init__(self, fit: Callable[[], object]) -> None:
+        super().__init__(daemon=True)
+        self.failure: BaseException | None = None
+        self._fit = fit
+        self.start()
+
+    def run(self) -> None:
         try:
-            fit()
-        except Exception as error:  # whatever it is, it is told by the thread that waits
-            failures.append(error)
+            self._fit()
+        except (Exception, SystemExit) as error:  # SystemExit: the connection was closed
+            self.failure = error
 
-    # In the main thread Ray would take Ctrl-C for itself, and end without the state being saved.
-    thread = threading.Thread(target=run, daemon=True)
+
+def _follow(fitting: _Fitting, desk: RemoteDesk, restarts: int) -> RunResult:
+    """Wait for the workers; pass signals on to them, and what they leave at the desk to the caller."""
     with Interrupts() as interrupts:
-        thread.start()
-        while thread.is_alive() and not isinstance(desk.read().outcome, Exception):
+        while fitting.is_alive() and not isinstance(desk.read().outcome, Exception):
             if interrupts.received is not None:
                 desk.ask_to_stop(interrupts.received)
-            thread.join(LISTEN_SECONDS)
+            fitting.join(LISTEN_SECONDS)
     outcome = desk.read().outcome
     if isinstance(outcome, Exception):
         raise outcome
@@ -148,12 +152,12 @@ def _follow(fit: Callable[[], object], desk: RemoteDesk, restarts: int) -> RunRe
         raise KeyboardInterrupt
     if interrupts.received is not None:
         raise SystemExit(128 + interrupts.received)
-    raise _lost(failures, restarts)
+    raise _lost(fitting.failure, restarts)
 
 
-def _lost(failures: list[Exception], restarts: int) -> RunError:
+def _lost(failure: BaseException | None, restarts: int) -> RunError:
     """The last failure in words; Ray's own account of it is its cause."""
-    cause = failures[0] if failures else RuntimeError("the workers ended without a result")
+    cause = failure or RuntimeError("the workers ended without a result")
     of_workers: dict[int, Exception] = getattr(cause, "worker_failures", {})
     # A worker that lost its neighbour fails too: the one that has no traceback of its own is nearer to the reason.
     reasons = sorted((str(reason) for reason in of_workers.values()), key=lambda text: "Traceback" in text)
@@ -179,13 +183,13 @@ def _folder_beside(out: Path) -> Iterator[Path]:
 def _work(orders: _Orders[Job]) -> None:
     """What each worker does."""
     desk, first = orders.desk, dist.get_rank() == 0
-    word = desk.read()
-    if word.closed or word.wish is not None or word.outcome is not None:
-        return  # Ray restarts what has failed, also where nothing is left to do
     with _listening(desk) if first else nullcontext():
         try:
             _enter(orders.directory)
-            result = orders.function(_job_as_it_stands(orders))
+            job = _from_the_first(_job_as_it_stands(orders) if first else None)
+            if job is None:
+                return
+            result = orders.function(job)
             if first:
                 desk.end(result)
         except (SpanlabError, RunError) as error:
@@ -203,11 +207,20 @@ def _enter(directory: str) -> None:
         raise InputError(f"a worker cannot enter it ({error.strerror})", path=directory, fix=fix) from None
 
 
-def _job_as_it_stands(orders: _Orders[Job]) -> Job:
-    """The job at first; once it has begun its run, going on with that run. All workers see it as the first one does."""
-    begun = [_config_file(orders.job) not in {None, orders.config_before}]
-    dist.broadcast_object_list(begun, src=0)
-    return replace(orders.job, resume=True, overwrite=False) if begun[0] else orders.job
+def _job_as_it_stands(orders: _Orders[Job]) -> Job | None:
+    """The job at first; once it has begun its run, going on with that run; None when nothing is left to do."""
+    word = orders.desk.read()
+    if word.closed or word.wish is not None or word.outcome is not None:
+        return None  # Ray restarts whatever has failed
+    begun = _config_file(orders.job) not in {None, orders.config_before}
+    return replace(orders.job, resume=True, overwrite=False) if begun else orders.job
+
+
+def _from_the_first(job: Job | None) -> Job | None:
+    """The first worker's job, to all of them: each for itself might see another moment."""
+    jobs = [job]
+    dist.broadcast_object_list(jobs, src=0)
+    return jobs[0]
 
 
 def _config_file(job: RunJob) -> ConfigFile:

@@ -3,6 +3,6 @@
 from spanlab.encoder.weights.load import load_model
 from spanlab.encoder.weights.locate import locate_model
 from spanlab.encoder.weights.model import LoadReport, Model
-from spanlab.encoder.weights.save import copy_tokenizer, save_model
+from spanlab.encoder.weights.save import class_of, copy_tokenizer, save_model
 
-__all__ = ["LoadReport", "Model", "copy_tokenizer", "load_model", "locate_model", "save_model"]
+__all__ = ["LoadReport", "Model", "class_of", "copy_tokenizer", "load_model", "locate_model", "save_model"]

@@ -202,9 +202,12 @@ def is_expressible(config: EncoderConfig) -> bool:
         return False
     back = parse_config(write_config(config, "", torch_dtype="float32"))
     neutral = {name: getattr(config, name) for name in (*_unwritten_fields(config), "pooler")}
-    same = replace(back, **neutral)
-    # A table as wide as the body may be said or left unsaid.
-    return replace(same, embedding_width=same.table_width) == replace(config, embedding_width=config.table_width)
+    return _in_full(replace(back, **neutral)) == _in_full(config)
+
+
+def _in_full(config: EncoderConfig) -> EncoderConfig:
+    """With what may be left unsaid: a table as wide as the body, weights of its own for each layer."""
+    return replace(config, embedding_width=config.table_width, layer_groups=config.groups)
 
 
 def write_config(config: EncoderConfig, class_name: str, *, torch_dtype: str) -> dict[str, Any]:

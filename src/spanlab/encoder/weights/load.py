@@ -29,10 +29,11 @@ from spanlab.encoder.heads import (
     SpanBoundaryHead,
 )
 from spanlab.encoder.model import Encoder
+from spanlab.encoder.task_heads import AnswerHead, SequenceHead, TokenHead
 from spanlab.encoder.weights import config_json, tensors
 from spanlab.encoder.weights.locate import locate_model
 from spanlab.encoder.weights.model import FORMAT_VERSION, HEAD_PURPOSES, LoadReport, Model
-from spanlab.encoder.weights.names import NAMES
+from spanlab.encoder.weights.names import NAMES, TASK_HEADS
 from spanlab.encoder.weights.translate import State, body_rules, normalise, to_ours
 from spanlab.encoder.weights.vocabulary import check_tokenizer_fits
 from spanlab.encoder.xlnet import build_encoder
@@ -58,7 +59,10 @@ def load_model(folder_or_id: str | Path, *, revision: str | None = None) -> Mode
     config = replace(config_json.parse_config(mapping, folder / "config.json"), **training)
     check_tokenizer_fits(folder, config.vocab_size)
     settings = described.get("head_settings", {})
-    return assemble(config, tensors.read_folder(folder), _read_extra_heads(folder), folder, settings)
+    own, tasks = _read_own_weights(folder)
+    class_name = next(iter(mapping.get("architectures") or ()), None)
+    model = assemble(config, tensors.read_folder(folder), own, folder, settings, class_name)
+    return replace(model, tasks=tasks, described=described)
 
 
 def assemble(
@@ -67,8 +71,12 @@ def assemble(
     extra: State,
     folder: Path | None,
     settings: HeadSettings = MappingProxyType({}),
+    class_name: str | None = None,
 ) -> Model:
-    """Build the encoder and every head that `theirs` (Hugging Face names) and `extra` (ours) hold weights for."""
+    """Build the encoder and every head that `theirs` (Hugging Face names) and `extra` (ours) hold weights for.
+
+    `class_name` is the transformers class `theirs` belong to: it tells apart heads whose weights have the same name.
+    """
     names = NAMES[config.architecture]
     spelled = normalise(theirs, names)
     body, used = to_ours(spelled, body_rules(names, config))
@@ -78,6 +86,8 @@ def assemble(
     _fill(encoder, body, folder)
     heads: dict[str, nn.Module] = {}
     for name, rules in names.heads.items():
+        if name in TASK_HEADS and (class_name, (name,)) not in names.classes:
+            continue
         found, used_here = to_ours(spelled, rules)
         used |= used_here
         if _tied(found.get("decoder"), encoder):
@@ -123,10 +133,20 @@ def _build_head(
         head = ReplacedTokenHead(config)
     elif name == "sbo":
         head = _span_boundary_head(config, state, settings or {}, folder)
+    elif name in TASK_HEADS:
+        head = _task_head(name, config, state)
     else:
         raise WeightsError(f"unknown head '{name}'{did_you_mean(name, HEAD_PURPOSES)}", path=folder)
     _fill(head, state, folder, part=f"{name}.")
     return head
+
+
+def _task_head(name: str, config: EncoderConfig, state: State) -> nn.Module:
+    """Its weights tell how many labels it has; where they are missing, filling it says so."""
+    if name == "answer":
+        return AnswerHead(config)
+    labels = len(state["classifier.weight"]) if "classifier.weight" in state else 1
+    return SequenceHead(config, labels) if name == "sequence" else TokenHead(config, labels)
 
 
 def _span_boundary_head(
@@ -157,9 +177,15 @@ def _fill(module: nn.Module, state: State, folder: Path | None, part: str = "") 
     module.load_state_dict({name: state[name] for name in wanted})
 
 
-def _read_extra_heads(folder: Path) -> State:
+def _read_own_weights(folder: Path) -> tuple[State, dict[str, State]]:
+    """The weights under our own names: those of the encoder and its pre-training heads, and by name those of tasks."""
     path = folder / "heads.safetensors"
-    return tensors.read_file(path) if path.is_file() else {}
+    found = tensors.read_file(path) if path.is_file() else {}
+    tasks: dict[str, State] = {}
+    for name in [name for name in found if name.startswith("tasks.")]:
+        _, task, weight = name.split(".", 2)
+        tasks.setdefault(task, {})[weight] = found.pop(name)
+    return found, tasks
 
 
 def _read_description(folder: Path) -> dict[str, Any]:
@@ -187,10 +213,11 @@ def _load_native(folder: Path, mapping: Mapping[str, Any]) -> Model:
     encoder = build_encoder(config)
     _fill(encoder, tensors.read_folder(folder), folder)
     described = _read_description(folder)
-    heads = _own_heads(_read_extra_heads(folder), config, folder, described.get("head_settings", {}))
+    own, tasks = _read_own_weights(folder)
+    heads = _own_heads(own, config, folder, described.get("head_settings", {}))
     if "clm" in described.get("heads", ()) and "clm" not in heads:  # the word table itself, without a tensor of its own
         heads["clm"] = _build_head("clm", config, {}, folder)
-    return Model(encoder, heads, LoadReport(), folder)
+    return Model(encoder, heads, LoadReport(), folder, tasks, described)
 
 
 def _load_elmo(folder: Path, mapping: Mapping[str, Any]) -> Model:
@@ -198,9 +225,10 @@ def _load_elmo(folder: Path, mapping: Mapping[str, Any]) -> Model:
     check_tokenizer_fits(folder, shape.vocab_size)
     encoder, state = Elmo(shape), tensors.read_folder(folder)
     _fill(encoder, state, folder)
-    _read_description(folder)
     report = LoadReport(tuple(sorted(set(state) - set(encoder.state_dict()))))
-    return Model(encoder, _own_heads(_read_extra_heads(folder), encoder.config, folder, {}), report, folder)
+    own, tasks = _read_own_weights(folder)
+    heads = _own_heads(own, encoder.config, folder, {})
+    return Model(encoder, heads, report, folder, tasks, _read_description(folder))
 
 
 def _load_through_transformers(folder: Path, model_type: object) -> Model:
@@ -211,6 +239,7 @@ def _load_through_transformers(folder: Path, model_type: object) -> Model:
         raise ConfigError("the key 'model_type' is missing", path=folder / "config.json", fix=fix)
     encoder = TransformersEncoder.load(folder)
     check_tokenizer_fits(folder, encoder.config.vocab_size)
-    settings = _read_description(folder).get("head_settings", {})
-    heads = _own_heads(_read_extra_heads(folder), encoder.config, folder, settings)
-    return Model(encoder, heads, folder=folder)
+    described = _read_description(folder)
+    own, tasks = _read_own_weights(folder)
+    heads = _own_heads(own, encoder.config, folder, described.get("head_settings", {}))
+    return Model(encoder, heads, folder=folder, tasks=tasks, described=described)

@@ -1,9 +1,10 @@
-"""What a model folder holds, in memory: an encoder, its pre-training heads, and what was left over."""
+"""What a model folder holds, in memory: an encoder, its heads, and what was left over."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
 from spanlab.encoder.model import Encoder
 from spanlab.errors import MissingHeadError
@@ -20,6 +21,9 @@ HEAD_PURPOSES = {
     "rtd": "detect replaced tokens",
     "sbo": "fill spans from their boundaries",
     "bilm": "predict words in both directions",
+    "sequence": "label sequences",
+    "token": "label tokens",
+    "answer": "find answers",
 }
 
 
@@ -33,13 +37,17 @@ class LoadReport:
 
 @dataclass(frozen=True)
 class Model:
-    """An encoder with the pre-training heads its folder held."""
+    """An encoder with the heads its folder held."""
 
     encoder: Encoder
     heads: dict[str, nn.Module] = field(default_factory=dict)
-    """By objective: mlm, clm, plm, nsp, sop, rtd, sbo."""
+    """By objective: mlm, clm, plm, bilm, nsp, sop, rtd, sbo; a fine-tuned folder's sequence, token or answer."""
     report: LoadReport = LoadReport()
     folder: Path | None = None
+    tasks: dict[str, dict[str, Tensor]] = field(default_factory=dict)
+    """By the name of a task: the weights of a head that transformers has no class for."""
+    described: dict[str, Any] = field(default_factory=dict)
+    """What `spanlab.json` says, such as the labels of a fine-tuned model; empty for a foreign folder."""
 
     def head(self, name: str) -> nn.Module:
         """The head of an objective, or an error that says what cannot be done without it."""

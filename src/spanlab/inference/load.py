@@ -1,0 +1,29 @@
+"""From what a user calls a model to a predictor on a device."""
+
+from pathlib import Path
+from typing import cast
+
+from torch import nn
+
+from spanlab.inference.predictor import Predictor
+from spanlab.tasks.model import load_task_model
+from spanlab.training.place import find_place
+from spanlab.training.settings import Device, Precision
+
+
+def load(
+    folder_or_id: str | Path, *, device: Device = "auto", precision: Precision = "auto", revision: str | None = None
+) -> Predictor:
+    """A fine-tuned model, whatever its task; an encoder alone can embed.
+
+    Args:
+        folder_or_id: a model folder, a run folder or a Hugging Face id.
+        device: where it runs.
+        precision: of the matrix products; auto is bf16 where the device is made for it.
+        revision: of a Hugging Face repository.
+    """
+    model = load_task_model(folder_or_id, revision=revision)
+    place = find_place(device, precision)
+    for module in (model.encoder, *model.heads.values()):
+        cast(nn.Module, module).to(device=place.device, dtype=place.dtype).eval()
+    return Predictor(model, place)

@@ -1,0 +1,170 @@
+"""A loaded model: inputs of any number and length in, typed results in their order out.
+
+Inputs are taken in portions, so that memory depends neither on how many there are nor on how they come; within a
+portion they are computed in order of length, in batches by tokens.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spanlab.errors import InputError
+from spanlab.tasks.criterion import TaskCriterion
+from spanlab.tasks.embedding import embed_texts
+from spanlab.tasks.examples import check_known_labels, encode_examples, read_labelled
+from spanlab.tasks.formats.row import Row
+from spanlab.tasks.model import TaskModel, framing_for
+from spanlab.tasks.prediction import compute
+from spanlab.tasks.result import Result, Scores
+from spanlab.tasks.settings import TaskDataConfig
+from spanlab.tasks.task import AnyTask
+from spanlab.training.place import Place
+
+Input = str | tuple[str, ...] | Mapping[str, Any]
+BATCH_TOKENS = 16384
+PORTION = 2048
+PORTION_CHARACTERS = 4_000_000
+"""The most inputs, and the most text, that are read ahead of what is computed."""
+
+
+class Predictor:
+    """What `spanlab.load` returns."""
+
+    def __init__(self, model: TaskModel, place: Place) -> None:
+        self.model, self.place = model, place
+        self._network = TaskCriterion(model.encoder, model.heads)
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """The names of the model's tasks; none: it is an encoder alone."""
+        return tuple(self.model.tasks)
+
+    def labels(self, task: str | None = None) -> tuple[str, ...]:
+        """What a task predicts."""
+        return self.model.tasks[self.model.name_of(task)].learnt.labels
+
+    def predict(
+        self, inputs: Input | Iterable[Input], *, task: str | None = None, batch_tokens: int = BATCH_TOKENS
+    ) -> list[Any]:
+        """A result for each input, in order.
+
+        Args:
+            inputs: texts, tuples (two texts; a question and its context), or mappings as in a labelled file.
+            task: which of the model's tasks; None where it has one.
+            batch_tokens: the most tokens computed at once.
+        """
+        alone = isinstance(inputs, str | tuple | Mapping)
+        several: Iterable[Input] = [inputs] if alone else inputs  # type: ignore[list-item]
+        name = self.model.name_of(task)
+        kind = type(self.model.tasks[name])
+        return list(
+            self.predict_rows(
+                (to_row(kind, number, item) for number, item in enumerate(several)),
+                task=name,
+                batch_tokens=batch_tokens,
+            )
+        )
+
+    def predict_rows(
+        self,
+        rows: Iterable[Row | InputError],
+        *,
+        task: str | None = None,
+        batch_tokens: int = BATCH_TOKENS,
+        first: int = 0,
+    ) -> Iterator[Result]:
+        """Results for the rows of a file as they come; numbered from `first` where they have no id."""
+        name = self.model.name_of(task)
+        chosen = self.model.tasks[name]
+        framing = self.model.framing(name)
+        for readable in portions(map(_readable, rows)):
+            examples = [chosen.read(row, labelled=False) for row in readable]
+            samples = encode_examples(chosen, examples, readable, framing, labelled=False)
+            computed = compute(
+                self._network,
+                examples,
+                samples,
+                name=name,
+                batch_tokens=batch_tokens,
+                place=self.place,
+            )
+            yield from computed.decode(chosen, first=first)
+            first += len(readable)
+
+    def encode(
+        self, texts: str | Sequence[str], *, batch_tokens: int = BATCH_TOKENS, data: TaskDataConfig | None = None
+    ) -> NDArray[np.float32]:
+        """(texts, width) vectors of length one, whose products are cosines; one text alone gives (width,)."""
+        several = [texts] if isinstance(texts, str) else list(texts)
+        framing = framing_for(self.model.encoder, self.model.tokenizer, data or self._window())
+        rows = (Row(values={"text": text}) for text in several)
+        parts = [
+            embed_texts(
+                self.model.encoder,
+                framing,
+                [row.values["text"] for row in portion],
+                batch_tokens=batch_tokens,
+                place=self.place,
+            )
+            for portion in portions(rows)
+        ]
+        width = self.model.encoder.config.width
+        vectors = np.concatenate(parts) if parts else np.zeros((0, width), np.float32)
+        return vectors[0] if isinstance(texts, str) else vectors
+
+    def evaluate(
+        self,
+        path: str,
+        *,
+        task: str | None = None,
+        data: TaskDataConfig | None = None,
+        batch_tokens: int = BATCH_TOKENS,
+    ) -> Scores:
+        """The task's metrics on a labelled file."""
+        name = self.model.name_of(task)
+        chosen = self.model.tasks[name]
+        found = read_labelled(type(chosen), path, data or TaskDataConfig())
+        check_known_labels(chosen, found)
+        results = list(self.predict_rows(found.rows, task=name, batch_tokens=batch_tokens))
+        return chosen.score(found.examples, results)
+
+    def _window(self) -> TaskDataConfig:
+        """The window settings that texts are embedded with: those of the model's only task, or the defaults."""
+        tasks = list(self.model.tasks.values())
+        return tasks[0].config.data if len(tasks) == 1 else TaskDataConfig()
+
+
+def portions(rows: Iterable[Row]) -> Iterator[list[Row]]:
+    """The rows in runs of a bounded number and a bounded amount of text, or of one."""
+    portion: list[Row] = []
+    held = 0
+    for row in rows:
+        size = sum(len(value) for value in row.values.values() if isinstance(value, str))
+        if portion and (len(portion) >= PORTION or held + size > PORTION_CHARACTERS):
+            yield portion
+            portion, held = [], 0
+        portion.append(row)
+        held += size
+    if portion:
+        yield portion
+
+
+def to_row(kind: type[AnyTask], number: int, item: Input) -> Row:
+    """An input from Python as a row; a text or a tuple fills the task's required fields in their order."""
+    place = f"input {number}"
+    if isinstance(item, Mapping):
+        return Row(values=item, path=place)
+    parts = (item,) if isinstance(item, str) else tuple(item)
+    required = kind.shape.required
+    if len(parts) != len(required):
+        wanted = " and ".join(required)
+        raise InputError(f"{kind.name} takes {wanted}, and this has {len(parts)} parts", path=place)
+    return Row(values=dict(zip(required, parts, strict=True)), path=place)
+
+
+def _readable(row: Row | InputError) -> Row:
+    if isinstance(row, InputError):
+        raise row
+    return row

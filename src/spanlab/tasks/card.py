@@ -1,0 +1,95 @@
+"""The model card: README.md in a model folder, with what the model is, what it was trained on and how good it is."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from spanlab.tasks.result import Scores
+from spanlab.tasks.task import AnyTask
+from spanlab.version import __version__
+
+_PIPELINES = {
+    "classification": "text-classification",
+    "similarity": "sentence-similarity",
+    "ner": "token-classification",
+    "qa": "question-answering",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class CardFacts:
+    """What a card says besides the task's own."""
+
+    base: str
+    """The model that was fine-tuned."""
+    train: str
+    examples: int
+    dev: str | None = None
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    settings: Mapping[str, object] = field(default_factory=dict)
+    transformers_class: str | None = None
+
+
+def write_card(task: AnyTask, facts: CardFacts, scores: Scores | None) -> str:
+    """The text of the card, in the hub's format."""
+    parts = [_front(task), f"# {task.name.capitalize()} from {facts.base}", _about(task, facts)]
+    if scores is not None:
+        parts += [f"## Scores on {facts.dev}", _metrics(scores)]
+    if scores is not None and scores.per_label:
+        parts += ["## Scores by label", _per_label(scores)]
+    parts += ["## Use", _use(facts), "## Settings", _settings(facts)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _front(task: AnyTask) -> str:
+    lines = ["---", "library_name: spanlab", "tags:", "- spanlab", f"- {task.name}"]
+    if task.name in _PIPELINES:
+        lines.append(f"pipeline_tag: {_PIPELINES[task.name]}")
+    return "\n".join([*lines, "---"])
+
+
+def _about(task: AnyTask, facts: CardFacts) -> str:
+    dropped = sum(facts.dropped.values())
+    left_out = f" ({dropped} were left out: {_kinds(facts.dropped)})" if dropped else ""
+    sentences = [f"Fine-tuned by SpanLab {__version__} on {facts.examples} examples of {facts.train}{left_out}."]
+    if task.learnt.labels:
+        sentences.append(f"Labels: {', '.join(f'`{label}`' for label in task.learnt.labels)}.")
+    if task.learnt.thresholds:
+        told = ", ".join(f"{name} {value:g}" for name, value in task.learnt.thresholds.items())
+        sentences.append(f"Thresholds, tuned on dev: {told}.")
+    return "\n".join(sentences)
+
+
+def _kinds(dropped: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {kind}" for kind, count in dropped.items())
+
+
+def _metrics(scores: Scores) -> str:
+    rows = [f"| {name} | {value:.2f} |" for name, value in scores.metrics.items()]
+    return "\n".join([f"{scores.count} examples.", "", "| metric | value |", "|---|---|", *rows])
+
+
+def _per_label(scores: Scores) -> str:
+    rows = [
+        f"| {label} | {row.precision:.2f} | {row.recall:.2f} | {row.f1:.2f} | {row.support} |"
+        for label, row in scores.per_label.items()
+    ]
+    return "\n".join(["| label | precision | recall | F1 | examples |", "|---|---|---|---|---|", *rows])
+
+
+def _use(facts: CardFacts) -> str:
+    lines = [
+        "```python",
+        "import spanlab",
+        "",
+        "model = spanlab.load(FOLDER)",
+        "results = model.predict(inputs)",
+        "```",
+    ]
+    if facts.transformers_class:
+        lines.append(f"\nIt loads in transformers as `{facts.transformers_class}`.")
+    return "\n".join(lines)
+
+
+def _settings(facts: CardFacts) -> str:
+    return f"```json\n{json.dumps(facts.settings, indent=2, ensure_ascii=False)}\n```"

@@ -1,0 +1,316 @@
+"""Classification: one label a text, or several, of sentences and of documents of any length.
+
+A text enters; its label leaves with a score for every label. A long text is computed in windows: in training each
+window carries the text's label, in prediction the logits of the windows are averaged. The head is the one that
+transformers has for sequences, so a model of this task loads there.
+
+Shapes: S samples, L labels.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from html import escape
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from spanlab.encoder import Encoder
+from spanlab.errors import ConfigError, InputError
+from spanlab.metrics.classification import (
+    class_table,
+    confusion_matrix,
+    label_set_table,
+    score_classes,
+    score_label_sets,
+)
+from spanlab.tasks.fields import is_label, label_problems, read_id, read_text, shown, text_problems
+from spanlab.tasks.formats.row import FileShape, Row
+from spanlab.tasks.framing import Framing
+from spanlab.tasks.losses import balanced_weights
+from spanlab.tasks.problem import Problem
+from spanlab.tasks.result import Mistake, Result, Scores, about
+from spanlab.tasks.sample import Sample
+from spanlab.tasks.sequence_head import SequenceTaskHead
+from spanlab.tasks.settings import TaskConfig
+from spanlab.tasks.task import Learnt
+
+# ---- Config
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassificationConfig(TaskConfig):
+    """What classification can be told besides."""
+
+    multi_label: bool | None = None
+    """Whether a text has a set of labels; None: told from the data, which hold `labels` or `label`."""
+    class_weights: Literal["none", "balanced"] = "none"
+    """balanced: rare labels weigh more, in inverse proportion to their number."""
+    label_smoothing: float = 0.0
+    """The share of each target that is spread over all labels."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.label_smoothing < 1:
+            raise ConfigError(f"'label_smoothing' is {self.label_smoothing}; it must be at least 0 and below 1")
+        if self.multi_label and self.label_smoothing:
+            raise ConfigError("label_smoothing is for one label a text", fix="leave it out with several labels")
+
+
+# ---- read
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassificationExample:
+    """A text, and its labels where they are known."""
+
+    id: str | None
+    text: str
+    labels: tuple[str, ...] = ()
+    several: bool = False
+    """Whether it came with a set of labels, which may be empty."""
+
+
+def _set_problems(value: object) -> Iterator[Problem]:
+    if isinstance(value, str):
+        return
+    if not isinstance(value, list | tuple) or not all(map(is_label, value)):
+        yield Problem(kind="wrong type", cause=f"'labels' is {shown(value)}; it must be a list of labels")
+    elif len(set(map(str, value))) < len(value):
+        yield Problem(kind="doubled label", cause=f"'labels' is {shown(value)}, with a label twice", serious=False)
+
+
+def _read_set(value: Any) -> tuple[str, ...]:  # noqa: ANN401 (checked before)
+    """A list of labels; in a table, separated by commas."""
+    names = value.split(",") if isinstance(value, str) else value
+    return tuple(sorted({str(name).strip() for name in names} - {""}))
+
+
+# ---- decode
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassificationResult(Result):
+    """The label of a text, and a score between 0 and 1 for every label; together they make 1."""
+
+    label: str
+    score: float
+    scores: Mapping[str, float] = field(default_factory=dict)
+
+    def to_html(self) -> str:
+        """The label, and a bar for every score."""
+        return f"<div class='classification'><b>{escape(self.label)}</b>{bars(self.scores)}</div>"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelSetResult(Result):
+    """The labels of a text, and a score between 0 and 1 for every label, each on its own."""
+
+    labels: tuple[str, ...]
+    scores: Mapping[str, float] = field(default_factory=dict)
+
+    def to_html(self) -> str:
+        """The labels, and a bar for every score."""
+        return f"<div class='classification'><b>{escape(', '.join(self.labels))}</b>{bars(self.scores)}</div>"
+
+
+def bars(scores: Mapping[str, float]) -> str:
+    """A row a label: its name, its score, and a bar as long."""
+    rows = (
+        f"<tr><td>{escape(label)}</td><td>{score:.3f}</td><td><div style='background:#4a90d9;height:.7em;"
+        f"width:{10 * max(0.0, min(1.0, score)):.2f}em'></div></td></tr>"
+        for label, score in sorted(scores.items(), key=lambda item: -item[1])
+    )
+    return f"<table>{''.join(rows)}</table>"
+
+
+# ---- the task
+
+_THRESHOLD = "labels"
+_THRESHOLDS = tuple(step / 20 for step in range(1, 20))
+
+
+class Classification:
+    """Texts to labels."""
+
+    name: ClassVar[str] = "classification"
+    Config: ClassVar[type[TaskConfig]] = ClassificationConfig
+    shape: ClassVar[FileShape] = FileShape(
+        fields={
+            "id": ("guid", "idx", "index"),
+            "text": ("sentence", "document", "text_a", "review", "content", "comment"),
+            "label": ("class", "category", "sentiment"),
+            "labels": ("classes", "categories", "tags"),
+        },
+        required=("text",),
+    )
+
+    def __init__(self, config: ClassificationConfig, learnt: Learnt) -> None:
+        self.config, self.learnt = config, learnt
+        self._places = {label: place for place, label in enumerate(learnt.labels)}
+
+    @property
+    def primary(self) -> str:
+        """How many texts are right; with sets of labels, micro F1."""
+        return "f1" if self.config.multi_label else "accuracy"
+
+    @classmethod
+    def problems(cls, row: Row) -> Iterator[Problem]:
+        """Text and label, or a set of labels."""
+        yield from text_problems(row, "text")
+        if "labels" in row.values and "label" not in row.values:
+            yield from _set_problems(row.values["labels"])
+        else:
+            yield from label_problems(row, "label")
+
+    @classmethod
+    def read(cls, row: Row, *, labelled: bool) -> ClassificationExample:
+        """The text, and its labels if they are wanted."""
+        several = "labels" in row.values and "label" not in row.values
+        labels: tuple[str, ...] = ()
+        if labelled:
+            value = row.values["labels" if several else "label"]
+            labels = _read_set(value) if several else (str(value).strip(),)
+        return ClassificationExample(id=read_id(row), text=read_text(row, "text"), labels=labels, several=several)
+
+    @classmethod
+    def learn(cls, config: ClassificationConfig, examples: Sequence[ClassificationExample]) -> Self:
+        """All labels that occur, in alphabetical order."""
+        several = any(example.several for example in examples)
+        if config.multi_label is None:
+            config = replace(config, multi_label=several)
+        if several and not config.multi_label:
+            raise InputError(
+                "the file has 'labels', a set for each text", fix="take multi_label=true, or write 'label'"
+            )
+        counts = Counter(label for example in examples for label in example.labels)
+        if len(counts) < (1 if config.multi_label else 2):
+            only = f"all examples have the label '{next(iter(counts))}'" if counts else "no example has a label"
+            raise InputError(only, fix="give examples of at least two labels")
+        labels = tuple(sorted(counts))
+        thresholds = {_THRESHOLD: 0.5} if config.multi_label else {}
+        learnt = Learnt(labels=labels, label_counts=tuple(counts[label] for label in labels), thresholds=thresholds)
+        return cls(config, learnt)
+
+    @classmethod
+    def labels_of(cls, example: ClassificationExample) -> Iterable[str]:
+        """Its labels."""
+        return example.labels
+
+    def encode(self, examples: Sequence[ClassificationExample], framing: Framing, *, labelled: bool) -> list[Sample]:
+        """A sample a window."""
+        tokens = framing.tokenize([example.text for example in examples])
+        return [
+            Sample(
+                example=number,
+                sequences=(window.sequence,),
+                targets=self._targets(example) if labelled else {},
+                truncated=window.truncated,
+            )
+            for number, example in enumerate(examples)
+            for window in framing.single(tokens[number])
+        ]
+
+    def _targets(self, example: ClassificationExample) -> dict[str, NDArray[np.generic]]:
+        places = [self._places[label] for label in example.labels]
+        if not self.config.multi_label:
+            return {"label": np.array(places, np.int64)}
+        chosen = np.zeros((1, len(self._places)), np.float32)
+        chosen[0, places] = 1.0
+        return {"labels": chosen}
+
+    # ---- Head
+
+    def head(self, encoder: Encoder) -> SequenceTaskHead:
+        """New layers."""
+        balanced = self.config.class_weights == "balanced"
+        return SequenceTaskHead(
+            encoder,
+            "labels" if self.config.multi_label else "label",
+            self.learnt.labels,
+            smoothing=self.config.label_smoothing,
+            weight_L=balanced_weights(self.learnt.label_counts) if balanced else None,
+        )
+
+    def decode(
+        self,
+        number: int,
+        example: ClassificationExample,
+        samples: Sequence[Sample],
+        outputs: Sequence[NDArray[np.float32]],
+    ) -> ClassificationResult | LabelSetResult:
+        """The best label, or all above the threshold."""
+        logits_L = torch.from_numpy(np.mean(outputs, axis=0, dtype=np.float64))
+        shared = about(number, example.id, samples)
+        if self.config.multi_label:
+            scores = dict(zip(self.learnt.labels, logits_L.sigmoid().tolist(), strict=True))
+            threshold = self.learnt.thresholds[_THRESHOLD]
+            chosen = tuple(label for label, score in scores.items() if score > threshold)
+            return LabelSetResult(**shared, labels=chosen, scores=scores)
+        scores = dict(zip(self.learnt.labels, logits_L.softmax(dim=0).tolist(), strict=True))
+        best = max(scores, key=scores.__getitem__)
+        return ClassificationResult(**shared, label=best, score=scores[best], scores=scores)
+
+    def tune(
+        self,
+        examples: Sequence[ClassificationExample],
+        samples: Sequence[Sequence[Sample]],
+        outputs: Sequence[Sequence[NDArray[np.float32]]],
+    ) -> "Classification":
+        """With sets of labels, the threshold that gives the best micro F1; of equals the one nearest to a half."""
+        if not self.config.multi_label:
+            return self
+        scores_EL = 1 / (1 + np.exp(-np.stack([np.mean(each, axis=0, dtype=np.float64) for each in outputs])))
+        gold_EL = np.concatenate([self._targets(example)["labels"] for example in examples]) > 0.5
+        best = max(_THRESHOLDS, key=lambda t: (_micro_f1(gold_EL, scores_EL > t), -abs(t - 0.5)))
+        learnt = replace(self.learnt, thresholds={_THRESHOLD: best})
+        return Classification(self.config, learnt)
+
+    # ---- score
+
+    def read_result(
+        self, row: Row, number: int, example: ClassificationExample
+    ) -> ClassificationResult | LabelSetResult:
+        """From `label`, or from `labels` where a text has several."""
+        name = str(number) if example.id is None else example.id
+        if example.several:
+            for problem in _set_problems(row.values.get("labels")):
+                raise problem.error(row)
+            return LabelSetResult(id=name, labels=_read_set(row.values["labels"]))
+        for problem in label_problems(row, "label"):
+            raise problem.error(row)
+        return ClassificationResult(id=name, label=str(row.values["label"]).strip(), score=1.0)
+
+    def score(
+        self,
+        examples: Sequence[ClassificationExample],
+        results: Sequence[ClassificationResult | LabelSetResult],
+    ) -> Scores:
+        """Accuracy, macro F1 and MCC; with sets of labels micro precision, recall and F1 in place of MCC."""
+        sets = [result.labels for result in results if isinstance(result, LabelSetResult)]
+        if sets:
+            gold_sets = [example.labels for example in examples]
+            metrics, table = score_label_sets(gold_sets, sets), label_set_table(gold_sets, sets)
+        else:
+            gold = [example.labels[0] for example in examples]
+            found = [result.label for result in results if isinstance(result, ClassificationResult)]
+            metrics, table = score_classes(gold, found), class_table(gold, found)
+        confusion = None if sets else confusion_matrix(gold, found)
+        return Scores(task=self.name, count=len(examples), metrics=metrics, per_label=table, confusion=confusion)
+
+    def mistake(self, example: ClassificationExample, result: ClassificationResult | LabelSetResult) -> Mistake | None:
+        """A label that is not the right one, or a set with one too many or too few."""
+        found = result.labels if isinstance(result, LabelSetResult) else (result.label,)
+        wrong = set(found) ^ set(example.labels)
+        if not wrong:
+            return None
+        badness = max(abs(result.scores.get(label, 1.0) - (label not in found)) for label in wrong)
+        shown, gold = escape(example.text), ", ".join(example.labels)
+        return Mistake(badness=badness, shown=shown, gold=gold, predicted=", ".join(found))
+
+
+def _micro_f1(gold_EL: NDArray[np.bool_], found_EL: NDArray[np.bool_]) -> float:
+    right = int((gold_EL & found_EL).sum())
+    both = int(gold_EL.sum() + found_EL.sum())
+    return 2 * right / both if both else 0.0

@@ -1,0 +1,105 @@
+"""An encoder with the heads of one or more tasks, as the training loop sees it.
+
+A batch belongs to one task; the encoder is shared. The loss of a task is the sum over its terms divided by its terms in
+the whole step, and the tasks' losses are weighted and added.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, cast
+
+import torch
+from torch import nn
+
+from spanlab.encoder import Encoder
+from spanlab.objectives.objective import CriterionLoss, ObjectiveLoss
+from spanlab.tasks.head import Encoded, Head
+from spanlab.tasks.sample import SampleBatch, TensorBatch
+
+
+class TaskCriterion(nn.Module):
+    """`encoder` and `heads.NAME`: the names that `training.lr_factors` can speak of."""
+
+    def __init__(
+        self, encoder: Encoder, heads: Mapping[str, Head], weights: Mapping[str, float] = MappingProxyType({})
+    ) -> None:
+        """`weights` has a factor by task; 1 where it has none."""
+        super().__init__()
+        self.encoder = encoder
+        self.heads = nn.ModuleDict({name: cast(nn.Module, head) for name, head in heads.items()})
+        self.weights = {name: weights.get(name, 1.0) for name in heads}
+        pooler = getattr(encoder, "pooler", None)
+        if pooler is not None and not any(head.uses_pooler for head in heads.values()):
+            pooler.requires_grad_(False)  # processes wait for every gradient, and none would come
+
+    def head(self, task: str) -> Head:
+        """The head of a task."""
+        return cast(Head, self.heads[task])
+
+    def counts(self, batch: SampleBatch) -> dict[str, int]:
+        """The terms of each task in this batch."""
+        return {name: self.head(name).count(batch) if name == batch.task else 0 for name in self.heads}
+
+    def forward(
+        self,
+        batch: TensorBatch,
+        counts: Mapping[str, int] | None = None,
+        *,
+        answer: bool = False,
+        most_tokens: int | None = None,
+    ) -> Any:  # noqa: ANN401 (a CriterionLoss, or the head's own tensors)
+        """The loss of this batch as a part of a step with `counts` terms; alone, its own counts.
+
+        With `answer` the head's logits instead, computed at most `most_tokens` tokens at a time. Both go through this
+        one method, since a model that is spread over processes is only whole inside it.
+        """
+        task = batch.batch.task
+        head = self.head(task)
+        logits = head(encode_samples(self.encoder, batch, most_tokens=most_tokens))
+        if answer:
+            return logits
+        part = head.loss(logits, batch)
+        terms = part.count if counts is None else counts[task]
+        value = self.weights[task] / max(1, terms) * part.total
+        zero = part.total.new_zeros(())
+        none = ObjectiveLoss(total=zero, count=0, tallies={"correct": zero})
+        return CriterionLoss(value=value, parts={name: part if name == task else none for name in self.heads})
+
+    def metrics(self, parts: Mapping[str, ObjectiveLoss]) -> dict[str, float]:
+        """`loss.NAME`, `accuracy.NAME`, … of losses that were added up."""
+        return {
+            f"{metric}.{name}": value
+            for name in self.heads
+            for metric, value in self.head(name).metrics(parts[name]).items()
+        }
+
+
+def encode_samples(encoder: Encoder, batch: TensorBatch, *, most_tokens: int | None = None) -> Encoded:
+    """Run the encoder on a batch; with `most_tokens`, a sample beyond that is run a few sequences at a time.
+
+    Running in turn bounds memory where no gradient is kept, and changes nothing: sequences do not see each other.
+    """
+    if most_tokens is None or batch.input_ids_N.shape[0] <= most_tokens:
+        output = encoder(batch.input_ids_N, token_type_ids=batch.segment_ids_N, lengths=batch.lengths_B)
+        return Encoded(hidden_ND=output.hidden, pooled_BD=output.pooled, batch=batch)
+    hidden, pooled, start, first = [], [], 0, 0
+    for lengths in _within(batch.lengths_B.tolist(), most_tokens):
+        here = slice(start, start + sum(lengths))
+        segments = None if batch.segment_ids_N is None else batch.segment_ids_N[here]
+        these = batch.lengths_B[first : first + len(lengths)]
+        output = encoder(batch.input_ids_N[here], token_type_ids=segments, lengths=these)
+        hidden.append(output.hidden)
+        pooled.append(output.pooled)
+        start, first = here.stop, first + len(lengths)
+    has_pooler = pooled[0] is not None
+    return Encoded(hidden_ND=torch.cat(hidden), pooled_BD=torch.cat(pooled) if has_pooler else None, batch=batch)
+
+
+def _within(lengths: list[int], most: int) -> list[list[int]]:
+    """The lengths in runs that add up to at most `most`, or hold one."""
+    runs: list[list[int]] = [[]]
+    for length in lengths:
+        if runs[-1] and sum(runs[-1]) + length > most:
+            runs.append([])
+        runs[-1].append(length)
+    return runs

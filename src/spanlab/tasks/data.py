@@ -1,0 +1,102 @@
+"""The batches of a fine-tuning run: a pure function of the step.
+
+An epoch goes through every sample once, in batches whose sizes differ by at most one. Where lengths are grouped, the
+samples of fifty batches at a time are put in order of length before they are cut, and the batches are then shuffled:
+sequences of equal length attend in one go, and the steps still come in random order. A step is cut into micro-batches
+by their tokens, so memory does not depend on how long the texts of a batch happen to be.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from spanlab.corpus.order import SampleOrder
+from spanlab.errors import ConfigError
+from spanlab.tasks.sample import Sample, SampleBatch, TensorBatch, pack_samples
+
+_GROUP = 50
+
+
+class SampleData:
+    """The training samples of one task, as `training.StepData`."""
+
+    def __init__(
+        self,
+        samples: Sequence[Sample],
+        *,
+        task: str,
+        batch_size: int,
+        batch_tokens: int,
+        accumulate: int = 1,
+        seed: int = 0,
+        group_by_length: bool = True,
+    ) -> None:
+        self.samples, self.task = samples, task
+        self.batch_tokens, self.accumulate, self.group_by_length = batch_tokens, accumulate, group_by_length
+        self._lengths = np.array([sample.longest for sample in samples])
+        self._tokens = np.array([sample.tokens for sample in samples])
+        self._batches = -(-len(samples) // batch_size)
+        self._order = SampleOrder(len(samples), seed)
+        self._batch_order = SampleOrder(self._batches, seed + 1)
+        self.steps_per_epoch = float(self._batches)
+        self._epoch_batches = lru_cache(maxsize=2)(self._cut_epoch)
+
+    def step(self, number: int, *, part: int, parts: int) -> list[SampleBatch]:
+        """The micro-batches of a step for one of `parts` processes."""
+        epoch, place = divmod(number, self._batches)
+        indices = self._epoch_batches(epoch)[place]
+        if len(indices) < parts:
+            cause = f"a step has {len(indices)} samples, and {parts} processes share it"
+            raise ConfigError(cause, fix="take a larger training.batch_size, or fewer processes")
+        shares = [indices[first::parts] for first in range(parts)]
+        wanted = max(self.accumulate, *(self._micro_batches(share) for share in shares))
+        count = min(wanted, *map(len, shares))
+        return [self._batch(chunk) for chunk in np.array_split(shares[part], count)]
+
+    def epoch(self, number: int) -> float:
+        """Passes over the samples done before a step."""
+        return number / self._batches
+
+    def tokens(self, batch: SampleBatch) -> int:
+        """Tokens of a batch, special ones included."""
+        return sum(sample.tokens for sample in batch.samples)
+
+    def to_device(self, batch: SampleBatch, device: torch.device) -> TensorBatch:
+        """The batch packed, on the device."""
+        return pack_samples(batch, device)
+
+    def describe(self, batch: SampleBatch) -> Mapping[str, Any]:
+        """Which examples, and their ids."""
+        return {
+            "task": batch.task,
+            "examples": [sample.example for sample in batch.samples],
+            "lengths": [len(sequence) for sequence in batch.sequences],
+            "input_ids": np.concatenate([sequence.ids for sequence in batch.sequences]),
+        }
+
+    def _batch(self, indices: NDArray[np.int64]) -> SampleBatch:
+        return SampleBatch(task=self.task, samples=tuple(self.samples[index] for index in indices.tolist()))
+
+    def _micro_batches(self, indices: NDArray[np.int64]) -> int:
+        """Into how many chunks samples must be cut so that none of equal size holds too many tokens."""
+        tokens = self._tokens[indices]
+        for count in range(-(-int(tokens.sum()) // self.batch_tokens), len(indices)):
+            if all(chunk.sum() <= self.batch_tokens for chunk in np.array_split(tokens, max(1, count))):
+                return max(1, count)
+        return len(indices)
+
+    def _cut_epoch(self, epoch: int) -> list[NDArray[np.int64]]:
+        order = self._order.indices(epoch, 0, len(self.samples))
+        bounds = np.linspace(0, len(order), self._batches + 1).astype(np.int64)
+        if self.group_by_length:
+            edges = [*range(0, self._batches, _GROUP), self._batches]
+            for first, last in pairwise(edges):
+                group = order[bounds[first] : bounds[last]]
+                order[bounds[first] : bounds[last]] = group[np.argsort(self._lengths[group], kind="stable")]
+        batches = [order[start:stop] for start, stop in pairwise(bounds)]
+        return [batches[place] for place in self._batch_order.indices(epoch, 0, self._batches).tolist()]

@@ -1,0 +1,76 @@
+"""Texts to vectors: the mean of the last hidden states over all tokens of a text, of length one.
+
+Special tokens count in the mean, as in sentence-transformers, so a model published there gives the vectors it gives
+there. A long text is the mean over all its windows, each by its tokens.
+
+Shapes: B sequences, N tokens, S samples, D width, E texts.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from spanlab.encoder import Encoder
+from spanlab.objectives.objective import ObjectiveLoss, in_full_precision
+from spanlab.tasks.criterion import TaskCriterion
+from spanlab.tasks.framing import Framing
+from spanlab.tasks.head import Encoded
+from spanlab.tasks.outputs import compute_outputs
+from spanlab.tasks.sample import Sample, SampleBatch, TensorBatch
+from spanlab.training.place import Place
+
+
+def sums_by_sequence(encoded: Encoded) -> Tensor:
+    """(B, D) the sum of the hidden states of each sequence."""
+    lengths_B = encoded.batch.lengths_B
+    hidden_ND = in_full_precision(encoded.hidden_ND)
+    sequence_N = torch.repeat_interleave(torch.arange(len(lengths_B), device=hidden_ND.device), lengths_B)
+    return hidden_ND.new_zeros(len(lengths_B), hidden_ND.shape[1]).index_add_(0, sequence_N, hidden_ND)
+
+
+class MeanOfTokens(nn.Module):
+    """The head of a plain embedding: no weights."""
+
+    standard = None
+    uses_pooler = False
+
+    def count(self, batch: SampleBatch) -> int:
+        """There is no loss."""
+        return 0
+
+    def forward(self, encoded: Encoded) -> Tensor:
+        """(B, D) sums; a sample is one window of a text."""
+        return sums_by_sequence(encoded)
+
+    def loss(self, logits: Tensor, batch: TensorBatch) -> ObjectiveLoss:
+        """There is none."""
+        raise NotImplementedError
+
+    def metrics(self, loss: ObjectiveLoss) -> dict[str, float]:
+        """There is none."""
+        return {}
+
+    def split(self, logits: Tensor, batch: TensorBatch) -> list[NDArray[np.float32]]:
+        """(D,) a sample."""
+        return list(logits.float().cpu().numpy())
+
+
+def embed_texts(
+    encoder: Encoder, framing: Framing, texts: Sequence[str], *, batch_tokens: int, place: Place
+) -> NDArray[np.float32]:
+    """(E, D) a vector of length one for each text; the cosine of two is their product."""
+    samples = [
+        Sample(example=number, sequences=(window.sequence,))
+        for number, tokens in enumerate(framing.tokenize(texts))
+        for window in framing.single(tokens)
+    ]
+    network = TaskCriterion(encoder, {"embedding": MeanOfTokens()})
+    sums = compute_outputs(network, samples, task="embedding", batch_tokens=batch_tokens, place=place)
+    vectors_ED = np.zeros((len(texts), encoder.config.width), np.float32)
+    np.add.at(vectors_ED, [sample.example for sample in samples], np.array(sums).reshape(-1, encoder.config.width))
+    # The direction of the sum is that of the mean.
+    return F.normalize(torch.from_numpy(vectors_ED), dim=-1).numpy()

@@ -1,0 +1,97 @@
+"""Files to examples: rows read, checked and counted, before anything is trained or scored."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from spanlab.errors import InputError, did_you_mean
+from spanlab.tasks.formats.reading import read_rows
+from spanlab.tasks.formats.row import Row
+from spanlab.tasks.framing import Framing
+from spanlab.tasks.sample import Sample
+from spanlab.tasks.settings import TaskDataConfig
+from spanlab.tasks.task import AnyTask
+
+
+@dataclass(frozen=True, kw_only=True)
+class Examples:
+    """The usable examples of a file, each with the row it was read from."""
+
+    path: str
+    examples: tuple[Any, ...]
+    rows: tuple[Row, ...]
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    """How many rows were left out on request, by the kind of their problem."""
+
+    def __len__(self) -> int:
+        return len(self.examples)
+
+
+def read_labelled(task: type[AnyTask], path: str, data: TaskDataConfig) -> Examples:
+    """The labelled examples of a file. The first problem stops, unless `data.bad_rows` is `drop`."""
+    examples: list[Any] = []
+    rows: list[Row] = []
+    dropped: Counter[str] = Counter()
+    for row in read_rows(path, task.shape, data.columns):
+        if isinstance(row, InputError):
+            if data.bad_rows == "refuse":
+                raise row
+            dropped["unreadable"] += 1
+            continue
+        problem = next((problem for problem in task.problems(row) if problem.serious), None)
+        if problem is None:
+            examples.append(task.read(row, labelled=True))
+            rows.append(row)
+        elif data.bad_rows == "drop":
+            dropped[problem.kind] += 1
+        else:
+            error = problem.error(row)
+            fix = "; ".join(part for part in (problem.fix, "or leave such examples out by data.bad_rows=drop") if part)
+            raise InputError(error.cause, path=row.path, line=row.line, fix=fix)
+    if not examples:
+        raise InputError(f"all {dropped.total()} examples have problems", path=path, fix="see spanlab data check")
+    return Examples(path=path, examples=tuple(examples), rows=tuple(rows), dropped=dict(dropped))
+
+
+def read_unlabelled(task: type[AnyTask], path: str, columns: Sequence[str] = ()) -> Examples:
+    """The examples of a file whose labels, if it has any, are not looked at."""
+    rows: list[Row] = []
+    for row in read_rows(path, task.shape, columns):
+        if isinstance(row, InputError):
+            raise row
+        rows.append(row)
+    examples = tuple(task.read(row, labelled=False) for row in rows)
+    return Examples(path=path, examples=examples, rows=tuple(rows))
+
+
+def encode_examples(
+    task: AnyTask, examples: Sequence[Any], rows: Sequence[Row], framing: Framing, *, labelled: bool
+) -> list[Sample]:
+    """The task's samples of the examples; what an example refuses is told with the place of its row."""
+    try:
+        return task.encode(examples, framing, labelled=labelled)
+    except InputError as error:
+        if error.path is not None:
+            raise
+        for example, row in zip(examples, rows, strict=True):
+            try:
+                task.encode([example], framing, labelled=labelled)
+            except InputError as its_own:
+                raise row.error(its_own.cause, its_own.fix) from None
+        raise
+
+
+def check_known_labels(task: AnyTask, found: Examples) -> None:
+    """Refuse examples with a label that training has not seen, naming the nearest one it has."""
+    known = {*task.learnt.labels, *task.learnt.entity_labels}
+    for example, row in zip(found.examples, found.rows, strict=True):
+        for label in task.labels_of(example):
+            if label not in known:
+                fix = f"correct it, or train with it; known are {_listed(sorted(known))}"
+                raise row.error(f"unknown label '{label}'{did_you_mean(label, known)}", fix)
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - 10} more" if len(names) > 10 else ""
+    return ", ".join(names[:10]) + more

@@ -1,0 +1,64 @@
+"""Which reader a file takes, told by its name and, where that leaves a choice, by its first bytes."""
+
+from collections.abc import Iterator, Sequence
+
+from spanlab.errors import InputError
+from spanlab.tasks.formats.columns import read_columns
+from spanlab.tasks.formats.json_lines import read_json_lines
+from spanlab.tasks.formats.lines import STDIN, bare_suffix, read_lines
+from spanlab.tasks.formats.row import FileShape, Row
+from spanlab.tasks.formats.squad import read_squad
+from spanlab.tasks.formats.tables import read_csv, read_tsv
+
+
+def read_rows(path: str, shape: FileShape, columns: Sequence[str] = ()) -> Iterator[Row | InputError]:
+    """The rows of a file, in order; a place that cannot be read comes as the error it is, and reading goes on.
+
+    What makes the whole file unreadable (it is not there, it is empty, it is of another format) is raised.
+    """
+    empty = True
+    for row in _reader(path, shape, columns):
+        empty = False
+        yield row
+    if empty:
+        raise InputError("holds no example", path=path)
+
+
+def _reader(path: str, shape: FileShape, columns: Sequence[str]) -> Iterator[Row | InputError]:
+    suffix = bare_suffix(path)
+    if suffix == ".tsv":
+        return read_tsv(path, shape, columns)
+    if suffix == ".csv":
+        return read_csv(path, shape, columns)
+    if suffix in {".jsonl", ".ndjson"} or path == STDIN:
+        return read_json_lines(path)
+    if suffix == ".json":
+        return read_squad(path) if shape.squad and not _is_json_lines(path) else read_json_lines(path)
+    if shape.conll and suffix not in {".txt", ".text"}:
+        return read_columns(path, columns)
+    if suffix in {".txt", ".text"}:
+        return _read_conll_or_texts(path, shape, columns)
+    known = ".jsonl, .tsv, .csv" + (", .json (SQuAD)" if shape.squad else "")
+    raise InputError(f"a name that ends in '{suffix}' does not tell the format", path=path, fix=f"name it {known}")
+
+
+def _read_conll_or_texts(path: str, shape: FileShape, columns: Sequence[str]) -> Iterator[Row | InputError]:
+    """`.txt` is one text a line; with `data.columns` naming a word it is columns."""
+    if shape.conll and "word" in columns:
+        return read_columns(path, columns)
+    return read_texts(path)
+
+
+def read_texts(path: str) -> Iterator[Row | InputError]:
+    """One text a line, blank lines passed over."""
+    for number, line in read_lines(path):
+        if isinstance(line, InputError):
+            yield line
+        elif line.strip():
+            yield Row(values={"text": line}, path=path, line=number)
+
+
+def _is_json_lines(path: str) -> bool:
+    """Whether a file's first line is a whole object that is no SQuAD document."""
+    first = next((line for _, line in read_lines(path) if isinstance(line, InputError) or line.strip()), "")
+    return isinstance(first, str) and first.rstrip().endswith("}") and '"data"' not in first[:1000]

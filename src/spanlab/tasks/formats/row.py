@@ -1,0 +1,36 @@
+"""One labelled example as it stands in a file, under the field names of its JSON line, and where it stands."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from spanlab.errors import InputError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """Every format gives rows of one shape, that of the task's JSON lines."""
+
+    values: Mapping[str, Any]
+    path: str | None = None
+    """None for an example that came from Python."""
+    line: int | None = None
+    """Where the example begins in the file, from 1."""
+
+    def error(self, cause: str, fix: str | None = None) -> InputError:
+        """The error that names this row's place."""
+        return InputError(cause, path=self.path, line=self.line, fix=fix)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileShape:
+    """What a task's files may look like."""
+
+    fields: Mapping[str, tuple[str, ...]]
+    """The fields of a JSON line that a table can hold, each with other names a header may give it."""
+    required: tuple[str, ...]
+    """The fields an example has even without labels."""
+    conll: bool = False
+    """Whether columns of words and tags hold such examples."""
+    squad: bool = False
+    """Whether SQuAD's JSON holds such examples."""

@@ -1,0 +1,171 @@
+"""A fine-tuned model: one encoder, its tasks with their heads, and everything prediction needs, from and to a folder.
+
+A model of one task whose head transformers has a class for is saved as that class; every other head lies beside the
+encoder in `heads.safetensors`. Labels, thresholds, window and task settings are in `spanlab.json`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, cast
+
+from torch import nn
+
+from spanlab.configuration import Source, from_mapping, merge, to_mapping
+from spanlab.encoder import Encoder, Model, SequenceHead, load_model
+from spanlab.encoder.weights import class_of, locate_model, save_model
+from spanlab.encoder.weights.config_json import read_config_json
+from spanlab.errors import ConfigError, InputError, WeightsError, did_you_mean
+from spanlab.tasks.adapting import merged
+from spanlab.tasks.classification import Classification, ClassificationConfig
+from spanlab.tasks.framing import Cutting, Framing
+from spanlab.tasks.head import Head, StandardHead
+from spanlab.tasks.settings import TaskConfig, TaskDataConfig
+from spanlab.tasks.similarity import Similarity, SimilarityConfig
+from spanlab.tasks.table import find_task
+from spanlab.tasks.task import AnyTask, Learnt
+from spanlab.text import Tokenizer
+
+_SHARED = {field.name for field in fields(TaskConfig)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskModel:
+    """One encoder with the heads of one or more tasks."""
+
+    encoder: Encoder
+    tokenizer: Tokenizer
+    tasks: Mapping[str, AnyTask] = field(default_factory=dict)
+    """By the name of the head."""
+    heads: Mapping[str, Head] = field(default_factory=dict)
+    system: str | None = None
+    folder: Path | None = None
+
+    def name_of(self, task: str | None) -> str:
+        """The name of the wanted task; None is right where there is only one."""
+        if task is None and len(self.tasks) == 1:
+            return next(iter(self.tasks))
+        known = ", ".join(self.tasks) or "none: it is an encoder alone"
+        if task is None:
+            raise InputError(f"the model's tasks are {known}", path=self.folder, fix="name one of them")
+        if task not in self.tasks:
+            raise InputError(f"no task '{task}'{did_you_mean(task, self.tasks)}; there are {known}", path=self.folder)
+        return task
+
+    def framing(self, task: str) -> Framing:
+        """How this model cuts and frames the texts of a task."""
+        return framing_for(self.encoder, self.tokenizer, self.tasks[task].config.data)
+
+
+def framing_for(encoder: Encoder, tokenizer: Tokenizer, data: TaskDataConfig) -> Framing:
+    """A tokenizer with the window settings, no longer than the encoder can take."""
+    length = min(data.length, encoder.config.max_positions)
+    cutting = Cutting(length=length, stride=data.stride, long_text=data.long_text)
+    return Framing(tokenizer, cutting, segments=encoder.config.segments)
+
+
+def save_task_model(folder: Path, model: TaskModel) -> None:
+    """Write the folder; adapters are merged into the encoder's matrices."""
+    encoder = merged(model.encoder)
+    described = [describe_task(task) for task in model.tasks.values()]
+    standard = model.heads[next(iter(model.tasks))].standard if len(model.tasks) == 1 else None
+    heads: dict[str, nn.Module] = {}
+    tasks = {name: cast(nn.Module, head) for name, head in model.heads.items()}
+    config_keys: dict[str, Any] = {}
+    if standard is not None and class_of(encoder, standard.kind) is not None:
+        heads, tasks, config_keys = {standard.kind: standard.layer}, {}, _label_keys(standard)
+    alone = len(model.tasks) == 1
+    about = described[0] if alone else {"task": "multitask", "tasks": dict(zip(model.tasks, described, strict=True))}
+    save_model(folder, encoder, heads, system=model.system, tasks=tasks, described=about, config_keys=config_keys)
+    model.tokenizer.save(folder)
+
+
+def _label_keys(head: StandardHead) -> dict[str, Any]:
+    """What transformers' config calls the outputs; an answer's two ends have no names."""
+    if head.kind == "answer":
+        return {}
+    names = head.labels or ("score",)
+    return {
+        "id2label": {str(number): name for number, name in enumerate(names)},
+        "label2id": {name: number for number, name in enumerate(names)},
+    }
+
+
+def describe_task(task: AnyTask) -> dict[str, Any]:
+    """What `spanlab.json` says about a task."""
+    settings = {name: value for name, value in to_mapping(task.config).items() if name not in _SHARED}
+    data = task.config.data
+    return {
+        "task": task.name,
+        **to_mapping(task.learnt),
+        "window": {"length": data.length, "stride": data.stride, "long_text": data.long_text},
+        "settings": settings,
+    }
+
+
+def read_task(described: Mapping[str, Any], path: Path) -> AnyTask:
+    """A task as `describe_task` described it."""
+    kind = find_task(str(described.get("task")))
+    source = Source(path=str(path))
+    try:
+        learnt = {name: described[name] for name in (f.name for f in fields(Learnt)) if name in described}
+        mapping = merge(described.get("settings", {}), {"data": described.get("window", {})})
+        defaults = to_mapping(kind.Config())
+        return kind(from_mapping(kind.Config, merge(defaults, mapping), source), from_mapping(Learnt, learnt, source))
+    except (TypeError, AttributeError):
+        raise ConfigError("not the description of a task", path=path) from None
+
+
+def load_task_model(folder_or_id: str | Path, *, revision: str | None = None) -> TaskModel:
+    """The model in a folder, a run folder or a Hugging Face repository; one without tasks can only embed."""
+    folder = locate_model(folder_or_id, revision=revision)
+    model = load_model(folder)
+    described = model.described
+    path = folder / "spanlab.json"
+    if "tasks" in described:
+        tasks = {name: read_task(each, path) for name, each in described["tasks"].items()}
+    elif "task" in described:
+        tasks = {str(described["task"]): read_task(described, path)}
+    else:
+        tasks = _foreign_tasks(model, folder)
+    heads = {name: _head(model, name, task, folder) for name, task in tasks.items()}
+    return TaskModel(
+        encoder=model.encoder,
+        tokenizer=Tokenizer.load(folder),
+        tasks=tasks,
+        heads=heads,
+        system=described.get("system"),
+        folder=folder,
+    )
+
+
+def _foreign_tasks(model: Model, folder: Path) -> dict[str, AnyTask]:
+    """What a folder that transformers fine-tuned can do: its class and its config's label names tell."""
+    head = model.heads.get("sequence")
+    if not isinstance(head, SequenceHead):
+        return {}
+    config = read_config_json(folder)
+    if head.classifier.out_features == 1:
+        return {"similarity": Similarity(SimilarityConfig(), Learnt())}
+    names = {int(number): str(name) for number, name in config.get("id2label", {}).items()}
+    labels = tuple(names.get(number, f"LABEL_{number}") for number in range(head.classifier.out_features))
+    several = config.get("problem_type") == "multi_label_classification"
+    thresholds = {"labels": 0.5} if several else {}
+    learnt = Learnt(labels=labels, thresholds=thresholds)
+    return {"classification": Classification(ClassificationConfig(multi_label=several), learnt)}
+
+
+def _head(model: Model, name: str, task: AnyTask, folder: Path) -> Head:
+    """A head with its weights, from under transformers' names or ours."""
+    head = task.head(model.encoder)
+    standard = head.standard
+    if standard is not None and standard.kind in model.heads and name not in model.tasks:
+        weights, module = model.heads[standard.kind].state_dict(), standard.layer
+    else:
+        weights, module = model.tasks.get(name, {}), cast(nn.Module, head)
+    wanted = module.state_dict()
+    wrong = [key for key in wanted if key not in weights or weights[key].shape != wanted[key].shape]
+    if wrong:
+        raise WeightsError(f"the head of '{name}' does not fit its weights ({wrong[0]})", path=folder)
+    module.load_state_dict({key: weights[key] for key in wanted})
+    return head

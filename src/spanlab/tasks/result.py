@@ -1,0 +1,87 @@
+"""What a task says about one input, and what an evaluation says about many: frozen, typed, and JSON at any time."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any, TypedDict
+
+from spanlab.metrics.classification import ConfusionMatrix
+from spanlab.metrics.precision_recall import LabelScores
+from spanlab.tasks.sample import Sample
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """What every task's result has; offsets in a result are characters of the string the user gave."""
+
+    id: str
+    """The input's own id, else its number from 0."""
+    windows: int = 1
+    """How many pieces the input was computed in."""
+    truncated: bool = False
+    """Whether text was cut off, which happens only on request."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values under the names of the attributes, `id` first."""
+        plain = plain_values(self)
+        assert isinstance(plain, dict)
+        return plain
+
+    def to_html(self) -> str:
+        """The result as a piece of HTML, everything escaped."""
+        raise NotImplementedError
+
+
+class About(TypedDict):
+    """The fields that all results have."""
+
+    id: str
+    windows: int
+    truncated: bool
+
+
+def about(number: int, name: str | None, samples: Sequence[Sample]) -> About:
+    """Which input a result belongs to, and how it was computed."""
+    truncated = any(sample.truncated for sample in samples)
+    return About(id=str(number) if name is None else name, windows=len(samples), truncated=truncated)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scores:
+    """An evaluation: percentages 0 to 100, correlations -1 to 1."""
+
+    task: str
+    count: int
+    """Examples that were scored."""
+    metrics: Mapping[str, float]
+    per_label: Mapping[str, LabelScores] = field(default_factory=dict)
+    """By label, for the model card and the report."""
+    confusion: ConfusionMatrix | None = None
+    """Of one label an example, for the report."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """As `evaluate --json` prints it."""
+        return {"task": self.task, "count": self.count, "metrics": dict(self.metrics)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mistake:
+    """A result that is not as it should be, for a reader."""
+
+    badness: float
+    """Mistakes are shown in order of this, the worst first: how sure the model was of what is wrong."""
+    shown: str
+    """The input, as HTML."""
+    gold: str
+    predicted: str
+
+
+def plain_values(value: Any) -> Any:  # noqa: ANN401 (anything a result holds)
+    """Dataclasses as mappings, tuples as lists; a field whose metadata says `json: False` is left out."""
+    if is_dataclass(value) and not isinstance(value, type):
+        shown = (f for f in fields(value) if f.metadata.get("json", True))
+        return {f.name: plain_values(getattr(value, f.name)) for f in shown}
+    if isinstance(value, Mapping):
+        return {key: plain_values(item) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [plain_values(item) for item in value]
+    return value

@@ -1,0 +1,350 @@
+"""Similarity: how alike two texts are (a score), or how they stand to each other (a label).
+
+`head=cross` encodes both texts in one sequence and is the more exact; `head=bi` encodes each alone, and the cosine of
+the two vectors is the score: vectors can be computed once, kept and searched. Where texts are too long for one
+sequence, a cross-encoder takes every window over one with every window over the other and averages the logits; a
+bi-encoder's vector is the mean over all windows.
+
+Shapes: S samples, L labels, D width.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from spanlab.encoder import Encoder
+from spanlab.errors import ConfigError, InputError
+from spanlab.metrics.classification import class_table, confusion_matrix, score_classes
+from spanlab.metrics.similarity import score_similarity
+from spanlab.objectives.objective import ObjectiveLoss, loss_and_accuracy
+from spanlab.tasks.classification import bars
+from spanlab.tasks.embedding import sums_by_sequence
+from spanlab.tasks.fields import label_problems, read_id, read_text, shown, text_problems
+from spanlab.tasks.formats.row import FileShape, Row
+from spanlab.tasks.framing import Framing
+from spanlab.tasks.head import Encoded, Head
+from spanlab.tasks.losses import balanced_weights, squared_loss
+from spanlab.tasks.problem import Problem
+from spanlab.tasks.result import Mistake, Result, Scores, about
+from spanlab.tasks.sample import Sample, SampleBatch, TensorBatch
+from spanlab.tasks.sequence_head import SequenceTaskHead
+from spanlab.tasks.settings import TaskConfig
+from spanlab.tasks.task import Learnt
+
+# ---- Config
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimilarityConfig(TaskConfig):
+    """What similarity can be told besides."""
+
+    head: Literal["cross", "bi"] = "cross"
+    """Both texts in one sequence, or each in its own and the cosine of their vectors."""
+    score_range: tuple[float, float] = (0.0, 5.0)
+    """The lowest and the highest score in the data; STS has 0 to 5."""
+    class_weights: Literal["none", "balanced"] = "none"
+    """balanced: rare labels weigh more, in inverse proportion to their number."""
+    label_smoothing: float = 0.0
+    """The share of each target that is spread over all labels."""
+
+    def __post_init__(self) -> None:
+        low, high = self.score_range
+        if not low < high:
+            raise ConfigError(f"'score_range' is {low} to {high}; the first must be less than the second")
+        if not 0 <= self.label_smoothing < 1:
+            raise ConfigError(f"'label_smoothing' is {self.label_smoothing}; it must be at least 0 and below 1")
+
+
+# ---- read
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimilarityExample:
+    """Two texts, and the score or the label where one is known."""
+
+    id: str | None
+    text_a: str
+    text_b: str
+    score: float | None = None
+    label: str | None = None
+
+
+def _score_problems(row: Row) -> Iterator[Problem]:
+    try:
+        number = float(row.values["score"])
+    except (TypeError, ValueError):
+        cause = f"'score' is {shown(row.values['score'])}; it must be a number"
+        yield Problem(kind="wrong type", cause=cause)
+    else:
+        if not np.isfinite(number):
+            yield Problem(kind="wrong type", cause=f"'score' is {number}; it must be finite")
+
+
+# ---- Head
+
+
+class BiHead(nn.Module):
+    """The cosine of two texts' vectors; no weights of its own."""
+
+    standard = None
+    uses_pooler = False
+
+    def count(self, batch: SampleBatch) -> int:
+        """One term a sample."""
+        return len(batch.samples)
+
+    def forward(self, encoded: Encoded) -> Tensor:
+        """(S,) cosines; `side` tells which of the two texts a sequence is of."""
+        sums_BD, batch = sums_by_sequence(encoded), encoded.batch
+        counts = torch.tensor(batch.sequence_counts, device=sums_BD.device)
+        text_B = 2 * torch.repeat_interleave(torch.arange(len(counts), device=sums_BD.device), counts)
+        text_B = text_B + batch.features["side"]
+        texts_TD = sums_BD.new_zeros(2 * len(counts), sums_BD.shape[1]).index_add_(0, text_B, sums_BD)
+        return F.cosine_similarity(texts_TD[0::2], texts_TD[1::2], dim=-1)
+
+    def loss(self, cosine_S: Tensor, batch: TensorBatch) -> ObjectiveLoss:
+        """Squared distance of the cosine from the score, scaled to 0 to 1."""
+        return squared_loss(cosine_S, batch.targets["score"])
+
+    def metrics(self, loss: ObjectiveLoss) -> dict[str, float]:
+        """The mean loss and the share within half a unit."""
+        return loss_and_accuracy(loss)
+
+    def split(self, cosine_S: Tensor, batch: TensorBatch) -> list[float]:
+        """A cosine a sample."""
+        return cosine_S.tolist()
+
+
+# ---- decode
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimilarityResult(Result):
+    """How alike two texts are, in the range of the training data."""
+
+    score: float
+
+    def to_html(self) -> str:
+        """The number."""
+        return f"<div class='similarity'><b>{self.score:.3f}</b></div>"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairLabelResult(Result):
+    """How two texts stand to each other, and a score between 0 and 1 for every label."""
+
+    label: str
+    scores: Mapping[str, float] = field(default_factory=dict)
+
+    def to_html(self) -> str:
+        """The label, and a bar for every score."""
+        return f"<div class='similarity'><b>{escape(self.label)}</b>{bars(self.scores)}</div>"
+
+
+# ---- the task
+
+
+class Similarity:
+    """Pairs of texts to scores or labels."""
+
+    name: ClassVar[str] = "similarity"
+    Config: ClassVar[type[TaskConfig]] = SimilarityConfig
+    shape: ClassVar[FileShape] = FileShape(
+        fields={
+            "id": ("guid", "idx", "index"),
+            "text_a": ("sentence1", "#1 String", "question1", "premise"),
+            "text_b": ("sentence2", "#2 String", "question2", "hypothesis"),
+            "score": ("similarity",),
+            "label": ("Quality", "is_duplicate", "gold_label"),
+        },
+        required=("text_a", "text_b"),
+    )
+
+    def __init__(self, config: SimilarityConfig, learnt: Learnt) -> None:
+        self.config, self.learnt = config, learnt
+        self._places = {label: place for place, label in enumerate(learnt.labels)}
+
+    @property
+    def primary(self) -> str:
+        """The order of scores, or how many labels are right."""
+        return "accuracy" if self.learnt.labels else "spearman"
+
+    @classmethod
+    def problems(cls, row: Row) -> Iterator[Problem]:
+        """Two texts and a score or a label."""
+        yield from text_problems(row, "text_a")
+        yield from text_problems(row, "text_b")
+        if row.values.get("score") is not None:
+            yield from _score_problems(row)
+        elif "label" in row.values:
+            yield from label_problems(row, "label")
+        else:
+            cause = "neither 'score' nor 'label' is there"
+            yield Problem(kind="missing field", cause=cause, fix='write "score": 4.2 or "label": "…"')
+
+    @classmethod
+    def read(cls, row: Row, *, labelled: bool) -> SimilarityExample:
+        """The texts, and the score or the label if they are wanted."""
+        score = row.values.get("score") if labelled else None
+        label = row.values.get("label") if labelled and score is None else None
+        return SimilarityExample(
+            id=read_id(row),
+            text_a=read_text(row, "text_a"),
+            text_b=read_text(row, "text_b"),
+            score=None if score is None else float(score),
+            label=None if label is None else str(label).strip(),
+        )
+
+    @classmethod
+    def learn(cls, config: SimilarityConfig, examples: Sequence[SimilarityExample]) -> Self:
+        """The labels, where there are labels."""
+        counts = Counter(example.label for example in examples if example.label is not None)
+        scored = sum(example.score is not None for example in examples)
+        if counts and scored:
+            raise InputError(f"{scored} examples have a score and {counts.total()} a label", fix="give one of the two")
+        if counts and config.head == "bi":
+            fix = "give scores, or take head=cross"
+            raise InputError("a bi-encoder learns from scores, and the examples have labels", fix=fix)
+        if len(counts) == 1:
+            raise InputError(f"all examples have the label '{next(iter(counts))}'", fix="give at least two labels")
+        low, high = config.score_range
+        for example in examples:
+            if example.score is not None and not low <= example.score <= high:
+                fix = "take score_range=[LOWEST,HIGHEST] of your data"
+                raise InputError(f"a score is {example.score}, outside score_range {low} to {high}", fix=fix)
+        labels = tuple(sorted(counts))
+        return cls(config, Learnt(labels=labels, label_counts=tuple(counts[label] for label in labels)))
+
+    @classmethod
+    def labels_of(cls, example: SimilarityExample) -> Iterable[str]:
+        """Its label."""
+        return () if example.label is None else (example.label,)
+
+    def encode(self, examples: Sequence[SimilarityExample], framing: Framing, *, labelled: bool) -> list[Sample]:
+        """Two texts in a sequence, or a sequence each."""
+        tokens_a = framing.tokenize([example.text_a for example in examples])
+        tokens_b = framing.tokenize([example.text_b for example in examples])
+        samples = []
+        for number, example in enumerate(examples):
+            targets = self._targets(example) if labelled else {}
+            if self.config.head == "cross":
+                samples += [
+                    Sample(example=number, sequences=(w.sequence,), targets=targets, truncated=w.truncated)
+                    for w in framing.pair(tokens_a[number], tokens_b[number])
+                ]
+                continue
+            sides = [framing.single(tokens) for tokens in (tokens_a[number], tokens_b[number])]
+            side = np.repeat([0, 1], [len(windows) for windows in sides])
+            windows = [window for each in sides for window in each]
+            samples.append(
+                Sample(
+                    example=number,
+                    sequences=tuple(window.sequence for window in windows),
+                    features={"side": side.astype(np.int64)},
+                    targets=targets,
+                    truncated=any(window.truncated for window in windows),
+                )
+            )
+        return samples
+
+    def _targets(self, example: SimilarityExample) -> dict[str, NDArray[np.generic]]:
+        if example.score is None:
+            assert example.label is not None
+            return {"label": np.array([self._places[example.label]], np.int64)}
+        low, high = self.config.score_range
+        score = (example.score - low) / (high - low) if self.config.head == "bi" else example.score
+        return {"score": np.array([score], np.float32)}
+
+    def head(self, encoder: Encoder) -> Head:
+        """New layers; a bi-encoder needs none."""
+        if self.config.head == "bi":
+            return BiHead()
+        balanced = self.config.class_weights == "balanced" and self.learnt.labels
+        weights = balanced_weights(self.learnt.label_counts) if balanced else None
+        return SequenceTaskHead(
+            encoder,
+            "label" if self.learnt.labels else "score",
+            self.learnt.labels,
+            smoothing=self.config.label_smoothing,
+            weight_L=weights,
+        )
+
+    def decode(
+        self, number: int, example: SimilarityExample, samples: Sequence[Sample], outputs: Sequence[Any]
+    ) -> SimilarityResult | PairLabelResult:
+        """The score in the range of the data, or the best label."""
+        shared = about(number, example.id, samples)
+        if self.config.head == "bi":  # two whole texts are two sequences and one piece
+            shared["windows"] = len(samples[0].sequences) - 1
+        mean = np.asarray(np.mean(outputs, axis=0, dtype=np.float64))
+        if self.config.head == "bi":
+            low, high = self.config.score_range
+            return SimilarityResult(**shared, score=low + float(mean) * (high - low))
+        if not self.learnt.labels:
+            return SimilarityResult(**shared, score=float(mean[0]))
+        probabilities = torch.from_numpy(mean).softmax(dim=0).tolist()
+        scores = dict(zip(self.learnt.labels, probabilities, strict=True))
+        return PairLabelResult(**shared, label=max(scores, key=scores.__getitem__), scores=scores)
+
+    def tune(
+        self,
+        examples: Sequence[SimilarityExample],
+        samples: Sequence[Sequence[Sample]],
+        outputs: Sequence[Sequence[Any]],
+    ) -> "Similarity":
+        """There is no threshold."""
+        return self
+
+    # ---- score
+
+    def read_result(self, row: Row, number: int, example: SimilarityExample) -> SimilarityResult | PairLabelResult:
+        """From `score` or `label`, whichever the gold pair has."""
+        name = str(number) if example.id is None else example.id
+        if example.score is None:
+            for problem in label_problems(row, "label"):
+                raise problem.error(row)
+            return PairLabelResult(id=name, label=str(row.values["label"]).strip())
+        if row.values.get("score") is None:
+            raise row.error("the field 'score' is missing", fix="the gold pairs have scores")
+        for problem in _score_problems(row):
+            raise problem.error(row)
+        return SimilarityResult(id=name, score=float(row.values["score"]))
+
+    def score(
+        self, examples: Sequence[SimilarityExample], results: Sequence[SimilarityResult | PairLabelResult]
+    ) -> Scores:
+        """Pearson and Spearman of scores; accuracy, macro F1 and MCC of labels."""
+        labels = [result.label for result in results if isinstance(result, PairLabelResult)]
+        if labels:
+            gold = [example.label or "" for example in examples]
+            return Scores(
+                task=self.name,
+                count=len(gold),
+                metrics=score_classes(gold, labels),
+                per_label=class_table(gold, labels),
+                confusion=confusion_matrix(gold, labels),
+            )
+        numbers = [result.score for result in results if isinstance(result, SimilarityResult)]
+        wanted = [example.score or 0.0 for example in examples]
+        return Scores(task=self.name, count=len(wanted), metrics=score_similarity(wanted, numbers))
+
+    def mistake(self, example: SimilarityExample, result: SimilarityResult | PairLabelResult) -> Mistake | None:
+        """Another label, or a score that is off by more than a tenth of the range."""
+        shown = f"{escape(example.text_a)}<br>{escape(example.text_b)}"
+        if isinstance(result, PairLabelResult):
+            if result.label == example.label:
+                return None
+            badness = result.scores.get(result.label, 1.0)
+            return Mistake(badness=badness, shown=shown, gold=example.label or "", predicted=result.label)
+        low, high = self.config.score_range
+        off = abs(result.score - (example.score or 0.0)) / (high - low)
+        gold, predicted = f"{example.score:.2f}", f"{result.score:.2f}"
+        return Mistake(badness=off, shown=shown, gold=gold, predicted=predicted) if off > 0.1 else None

@@ -1,0 +1,24 @@
+"""The tasks by name. A new task is a file of its own and a row here."""
+
+from collections.abc import Mapping
+
+from spanlab.errors import InputError, did_you_mean
+from spanlab.tasks.classification import Classification
+from spanlab.tasks.ner import NamedEntities
+from spanlab.tasks.qa import QuestionAnswering
+from spanlab.tasks.similarity import Similarity
+from spanlab.tasks.task import AnyTask
+
+TASKS: Mapping[str, type[AnyTask]] = {
+    "classification": Classification,
+    "similarity": Similarity,
+    "ner": NamedEntities,
+    "qa": QuestionAnswering,
+}
+
+
+def find_task(name: str) -> type[AnyTask]:
+    """The task of a name."""
+    if name not in TASKS:
+        raise InputError(f"unknown task '{name}'{did_you_mean(name, TASKS)}", fix=f"use one of {', '.join(TASKS)}")
+    return TASKS[name]

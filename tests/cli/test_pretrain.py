@@ -1,0 +1,230 @@
+"""`spanlab pretrain` as typed: what it prints, what it refuses and with which word, and that nothing is lost by it."""
+
+import json
+import re
+import shlex
+import sys
+from collections.abc import Callable
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+import yaml
+
+from spanlab.cli.main import main
+from spanlab.encoder import Encoder, preset, save_model
+from spanlab.pretraining.recipe import load_recipe, shipped_recipes
+from tests.pretraining.making import SMALLEST, make_tokenizer, write_text
+
+Outcome = tuple[int, str, str]
+Spanlab = Callable[..., Outcome]
+
+
+@pytest.fixture
+def spanlab(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Spanlab:
+    """Runs the command in this process; (exit code, stdout, stderr)."""
+
+    def run(*arguments: object) -> Outcome:
+        monkeypatch.setattr(sys, "argv", ["spanlab", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ending:
+            main()
+        code = ending.value.code
+        captured = capsys.readouterr()
+        return code if isinstance(code, int) else 0, captured.out, captured.err
+
+    return run
+
+
+def refusal(outcome: Outcome) -> str:
+    """The one line of a command that was refused."""
+    code, out, err = outcome
+    assert (code, out, err.count("\n")) == (2, "", 1), outcome
+    assert err.startswith("spanlab: ")
+    return err.removeprefix("spanlab: ").strip()
+
+
+def test_what_is_missing_is_named(spanlab: Spanlab, small_corpus: Path, tmp_path: Path) -> None:
+    out, nowhere = tmp_path / "run", tmp_path / "nowhere"
+    run = ("pretrain", "spanbert", *SMALLEST, "training.steps=1")
+    assert refusal(spanlab(*run, "--out", out)) == (
+        "no corpus is given; name a prepared one with --data DIR (spanlab prepare makes it)"
+    )
+    assert refusal(spanlab(*run, "--data", small_corpus)) == "no run folder is given; name one with --out DIR"
+    assert refusal(spanlab(*run, "--data", nowhere, "--out", out)).startswith(f"{nowhere}: no such folder")
+    assert refusal(spanlab(*run, "--data", f"{nowhere}:3", "--out", out)).startswith(f"{nowhere}: no such folder")
+    assert "no manifest.json" in refusal(spanlab(*run, "--data", tmp_path, "--out", out))
+    assert refusal(spanlab(*run, "--data", f"{small_corpus}:much", "--out", out)) == (
+        f"{small_corpus}:much: 'much' is no weight; write DIR:WEIGHT, such as novels:2"
+    )
+    assert "each must be above 0" in refusal(spanlab(*run, "--data", f"{small_corpus}:0", "--out", out))
+    assert refusal(spanlab(*run, "--data", small_corpus, "--out", out, "--init", nowhere)).startswith(f"{nowhere}: no ")
+    assert not (out / "config.yaml").exists()
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (("training.lr=abc",), "'training.lr' is 'abc'; it must be a number"),
+        (("training.lr=-1",), "'training.lr' is -1.0; it must be above 0"),
+        (("training.lr=nan",), "'training.lr' is nan; it must be above 0"),
+        (("training.steps=0",), "'training.steps' is 0; it must be at least 1"),
+        (("training.batch_size=2.5",), "'training.batch_size' is 2.5; it must be a whole number"),
+        (("objectves.mlm=1",), "unknown key 'objectves' (did you mean 'objectives'?)"),
+        (("objectives.mml=1",), "unknown objective 'mml' (did you mean 'mlm'?)"),
+        (
+            ("objectives.mlm=0", "objectives.sbo=0"),
+            "every objective has weight 0, so there is nothing to",
+        ),
+        (("size=huge",), "'size' is 'huge'; it must be one of tiny, mini, small, base, large"),
+        (("size=[1]",), "'size' is [1]; it must be one of tiny, mini, small, base, large"),
+        (
+            ("masking.mask_share=0.9",),
+            "mask_share, random_share and keep_share are 0.9 + 0.1 + 0.1; make",
+        ),
+        (
+            ("data.phases=[[0.9, 128]]",),
+            "the shares of 'data.phases' add up to 0.9; they must",
+        ),
+        (("lr",), "'lr' is not an override; write key=value, such as training.lr=1e-4"),
+        (("training.precision=fp16",), "training.precision is fp16, which needs a CUDA device; take precision=auto"),
+        (("training.device=cuda",), "training.device is cuda, and there is no CUDA device; take device=auto"),
+        (
+            ("encoder.vocab_size=60",),
+            "encoder.vocab_size is 60, and the corpus's tokenizer has 120 tokens",
+        ),
+        (
+            ("encoder.max_positions=16",),
+            "samples of 32 tokens are longer than the model's 16 positions; set",
+        ),
+        (
+            ("training.batch_size=4", "training.accumulate=8"),
+            "a batch of 4 samples cannot be shared by 1 pro",
+        ),
+        (
+            ("objectives.nsp=1",),
+            "objectives.nsp asks about pairs, and data.blocks is documents; set data.blocks",
+        ),
+        (
+            ("objectives.rtd=1",),
+            "'sbo' cannot be mixed with a generator and a discriminator; set",
+        ),
+        (("masking.law=given",), "masking.law is 'given', and no spans are given; name a side file or a callable"),
+        (
+            ("training.lr_factors.objectivs=3",),
+            "lr_factors has 'objectivs', and no parameter's name begins so",
+        ),
+    ],
+)
+def test_settings_that_cannot_be(
+    spanlab: Spanlab, small_corpus: Path, tmp_path: Path, overrides: tuple[str, ...], message: str
+) -> None:
+    start = ("pretrain", "spanbert", "--data", small_corpus, "--out", tmp_path / "run", *SMALLEST, "training.steps=2")
+    assert message in refusal(spanlab(*start, *overrides))
+    assert not (tmp_path / "run" / "config.yaml").exists()
+
+
+def test_what_was_refused_leaves_the_folder_free(spanlab: Spanlab, small_corpus: Path, tmp_path: Path) -> None:
+    start = ("pretrain", "spanbert", "--data", small_corpus, "--out", tmp_path / "run", *SMALLEST, "training.steps=1")
+    refusal(spanlab(*start, "encoder.vocab_size=60"))
+    assert (tmp_path / "run").exists()
+    assert spanlab(*start)[0] == 0
+
+
+def test_an_unknown_recipe(spanlab: Spanlab) -> None:
+    assert refusal(spanlab("pretrain", "spanbret", "--out", "x")) == (
+        "unknown recipe 'spanbret' (did you mean 'spanbert'?); shipped are albert, bert, electra, elmo, gpt, "
+        "roberta, spanbert, xlnet; or give a YAML file"
+    )
+
+
+def test_the_line_of_a_recipe_file_is_named(spanlab: Spanlab, tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text("system: bert\ntraining:\n  steps: 5\n  lr: quick\n")
+    assert refusal(spanlab("pretrain", path)) == f"{path}:4: 'training.lr' is 'quick'; it must be a number"
+
+
+def test_the_model_must_have_the_corpus_tokenizer(spanlab: Spanlab, small_corpus: Path, tmp_path: Path) -> None:
+    tokenizer = make_tokenizer(write_text(tmp_path / "text.txt"), vocab_size=100)
+    save_model(tmp_path / "model", Encoder(preset("bert", "tiny", vocab_size=tokenizer.vocab_size)))
+    tokenizer.save(tmp_path / "model")
+    start = ("pretrain", "spanbert", "--data", small_corpus, "--out", tmp_path / "run", *SMALLEST, "training.steps=2")
+    told = refusal(spanlab(*start, "--init", tmp_path / "model"))
+    assert told == (
+        f"{tmp_path / 'model'}: the corpus was prepared with another tokenizer than the model's; "
+        f"prepare the corpus with --tokenizer {tmp_path / 'model'}, or set extend_vocabulary=true"
+    )
+    code, _, err = spanlab(*start, "--init", tmp_path / "model", "extend_vocabulary=true")
+    assert code == 0
+    assert "tokens kept" in err
+    assert "new heads, which the model did not have: mlm, sbo" in err
+
+
+def test_a_run_is_never_overwritten_by_accident(spanlab: Spanlab, small_corpus: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    start = ("pretrain", "spanbert", "--data", small_corpus, "--out", out, *SMALLEST, "training.steps=3")
+    assert refusal(spanlab(*start, "--resume")) == (
+        f"{out}: there is no run to resume; check --out, or leave --resume out"
+    )
+    code, shown, err = spanlab(*start)
+    assert code == 0
+    assert "finished" in shown
+    assert f"look at {out}/report.html" in err
+    digest = (out / "metrics.jsonl").read_bytes()
+    assert refusal(spanlab(*start)) == (
+        f"{out}: the folder holds a run already; go on with it by --resume, or replace it by --overwrite"
+    )
+    assert refusal(spanlab(*start, "--resume", "masking.ratio=0.3")) == (
+        f"{out}/config.yaml: the run was begun with masking.ratio=0.15, not 0.3; "
+        "resume it with what it was begun with, or begin anew with --overwrite"
+    )
+    assert (out / "metrics.jsonl").read_bytes() == digest
+    code, _, err = spanlab(*start, "--resume", "training.keep=5")
+    assert (code, "resumed after step 3" in err) == (0, True)
+    assert (out / "metrics.jsonl").read_bytes() == digest
+    assert spanlab(*start, "--overwrite", "masking.ratio=0.3")[0] == 0
+    assert yaml.safe_load((out / "config.yaml").read_text())["masking"]["ratio"] == 0.3
+
+
+def test_a_time_limit_says_how_to_go_on(spanlab: Spanlab, small_corpus: Path, tmp_path: Path) -> None:
+    start = ("pretrain", "spanbert", "--data", small_corpus, "--out", tmp_path / "run", *SMALLEST, "training.steps=3")
+    code, out, err = spanlab(*start, "training.time_limit=1e-9", "--json")
+    assert (code, json.loads(out)["outcome"], json.loads(out)["steps"]) == (0, "time limit", 1)
+    assert (Path(json.loads(out)["model"]) / "model.safetensors").is_file()
+    code, out, err = spanlab(*start, "training.time_limit=1e-9", "--resume")
+    assert (code, "time limit" in out) == (0, True)
+    assert err.splitlines()[-1] == "the time limit was reached: the same command with --resume goes on"
+
+
+def test_a_dry_run_estimates_and_leaves_nothing(spanlab: Spanlab, small_corpus: Path, tmp_path: Path) -> None:
+    start = ("pretrain", "albert", "--data", small_corpus, "--out", tmp_path / "run", *SMALLEST, "training.steps=500")
+    code, out, _ = spanlab(*start, "--dry-run", "--json")
+    found = json.loads(out)
+    assert (code, found["steps"], found["batch_size"], found["precision"]) == (0, 500, 8, "fp32")
+    assert found["epochs"] == pytest.approx(500 * 8 / found["samples"], rel=0.01)
+    assert found["hours"] == pytest.approx(found["seconds_per_step"] * 500 / 3600)
+    assert 0 < found["tokens_per_step"] <= 8 * 32
+    assert 3 < found["loss"] < 8
+    assert list(tmp_path.iterdir()) == []
+    code, out, _ = spanlab(*start, "--dry-run")
+    assert (code, "the whole run" in out) == (0, True)
+
+
+@pytest.mark.parametrize("recipe", shipped_recipes())
+def test_a_printed_config_is_a_recipe_that_gives_the_same(spanlab: Spanlab, tmp_path: Path, recipe: str) -> None:
+    overrides = ("size=small", "masking.ratio=0.2", "data.phases=[[0.5, 64], [0.5, 128]]", "encoder.dropout=0.3")
+    code, out, _ = spanlab("pretrain", recipe, "--print-config", *overrides)
+    path = tmp_path / "mine.yaml"
+    path.write_text(out)
+    assert code == 0
+    assert load_recipe(str(path)) == load_recipe(recipe, overrides)
+
+
+@pytest.mark.parametrize("recipe", shipped_recipes())
+def test_the_command_in_a_recipes_header_is_one(spanlab: Spanlab, recipe: str) -> None:
+    header = (files("spanlab.recipes") / f"{recipe}.yaml").read_text().splitlines()[1]
+    found = re.fullmatch(r"#   (spanlab pretrain .*)", header)
+    assert found is not None
+    _, *arguments = shlex.split(found[1])
+    assert arguments[1] == recipe
+    code, out, _ = spanlab(*arguments, "--print-config")
+    assert (code, yaml.safe_load(out)["system"]) == (0, recipe)

@@ -1,0 +1,244 @@
+"""Fine-tuning from file to folder: it learns, resumes exactly, sweeps, loads in transformers, refuses bad data."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from spanlab.configuration import merge
+from spanlab.encoder import load_model
+from spanlab.errors import ConfigError, InputError
+from spanlab.tasks.finetuning import FineTuning, Sources, resolve_config
+from spanlab.tasks.model import load_task_model
+from spanlab.training.records import Record
+from spanlab.workflows.finetune import FinetuningJob, finetune, run_job, sweep
+from tests.tasks.almanac_files import write_topics
+
+QUICK: dict[str, Any] = {"training": {"epochs": 4.0, "lr": 3e-3, "batch_size": 8, "precision": "fp32", "device": "cpu"}}
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[Path, Path]:
+    return write_topics(tmp_path / "data")
+
+
+def run(model: Path, files: tuple[Path, Path], out: Path, **changes: Any) -> list[Record]:
+    records: list[Record] = []
+    train, dev = files
+    settings = merge(QUICK, changes)
+    finetune("classification", model=model, train=train, dev=dev, out=out, on_record=records.append, **settings)
+    return records
+
+
+def job(model: Path, files: tuple[Path, Path], out: Path, **changes: Any) -> FinetuningJob:
+    train, dev = map(str, files)
+    sources = Sources(task="classification", model=str(model), train=train, dev=dev)
+    return FinetuningJob(sources=sources, config=resolve_config("classification", merge(QUICK, changes)), out=str(out))
+
+
+def test_it_learns_and_the_folder_holds_what_prediction_needs(
+    tiny_model: Path, files: tuple[Path, Path], tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    records = run(tiny_model, files, out)
+    assert max(record.metrics["accuracy"] for record in records if record.split == "dev") == 100.0
+    lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in lines] == [record.step for record in records]
+    model = load_task_model(out)
+    assert model.tasks["classification"].learnt.labels == ("sport", "water")
+    described = json.loads((out / "model" / "spanlab.json").read_text())
+    assert described["task"] == "classification"
+    assert described["labels"] == ["sport", "water"]
+    assert described["window"] == {"length": 512, "stride": None, "long_text": "windows"}
+    card = (out / "model" / "README.md").read_text()
+    assert "| accuracy | 100.00 |" in card
+    assert "| water |" in card
+    assert "BertForSequenceClassification" in card
+
+
+def test_the_folder_loads_in_transformers_with_the_same_logits(
+    tiny_model: Path, files: tuple[Path, Path], tmp_path: Path
+) -> None:
+    hf = pytest.importorskip("transformers")
+    run(tiny_model, files, tmp_path / "run", training={"epochs": 1.0})
+    folder = tmp_path / "run" / "model"
+    theirs, report = hf.AutoModelForSequenceClassification.from_pretrained(folder, output_loading_info=True)
+    assert not report["missing_keys"]
+    assert not report["unexpected_keys"]
+    assert theirs.config.id2label == {0: "sport", 1: "water"}
+    given = hf.AutoTokenizer.from_pretrained(folder)("the river rose", return_tensors="pt")
+    with torch.no_grad():
+        wanted = theirs.eval()(**given).logits.softmax(-1)[0]
+    from spanlab.inference.load import load
+
+    (result,) = load(folder, precision="fp32").predict(["the river rose"])
+    assert list(result.scores.values()) == pytest.approx(wanted.tolist(), abs=1e-5)
+
+
+def test_a_stopped_run_goes_on_bit_for_bit(tiny_model: Path, files: tuple[Path, Path], tmp_path: Path) -> None:
+    whole = run(tiny_model, files, tmp_path / "whole")
+    asked = job(tiny_model, files, tmp_path / "run")
+
+    class StoppedError(Exception):
+        """As if the process had ended."""
+
+    def stop(record: Record) -> None:
+        if record.step == 9:
+            raise StoppedError
+
+    with pytest.raises(StoppedError):
+        run_job(asked, on_record=stop)
+    rest: list[Record] = []
+    run_job(replace(asked, resume=True), on_record=rest.append)
+    assert 0 < rest[0].step <= 10
+    losses = {record.step: record.metrics["loss"] for record in whole if record.split == "train"}
+    assert all(record.metrics["loss"] == losses[record.step] for record in rest if record.split == "train")
+    ends = [load_model(tmp_path / name / "model") for name in ("whole", "run")]
+    for one, other in zip(ends[0].encoder.parameters(), ends[1].encoder.parameters(), strict=True):
+        assert torch.equal(one, other)
+    steps = [json.loads(line)["step"] for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert steps == sorted(steps)
+    changed = job(tiny_model, files, tmp_path / "run", training={"lr": 1.0})
+    with pytest.raises(InputError, match=r"the run was begun with training\.lr"):
+        run_job(replace(changed, resume=True))
+    with pytest.raises(InputError, match="--overwrite"):
+        run_job(asked)
+    files[0].write_text(files[0].read_text() + '{"text": "one more", "label": "sport"}\n')
+    with pytest.raises(InputError, match="file_fingerprints"):
+        run_job(replace(asked, resume=True))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"tuning": {"lora": 2}, "training": {"lr": 0.05}},
+        {"tuning": {"freeze": 1}},
+        {"tuning": {"augment": 1}},
+        {"class_weights": "balanced", "label_smoothing": 0.1},
+        {"data": {"length": 8}},
+    ],
+)
+def test_options_learn_too_and_save_the_same_layout(
+    tiny_model: Path, files: tuple[Path, Path], tmp_path: Path, changes: dict[str, Any]
+) -> None:
+    records = run(tiny_model, files, tmp_path / "run", **changes)
+    assert max(record.metrics["accuracy"] for record in records if record.split == "dev") > 80
+    saved = load_model(tmp_path / "run")
+    assert saved.encoder.state_dict().keys() == load_model(tiny_model).encoder.state_dict().keys()
+    if "freeze" in changes.get("tuning", {}):
+        before = load_model(tiny_model).encoder
+        assert torch.equal(saved.encoder.word_table, before.word_table)
+
+
+def test_a_sweep_keeps_the_best_rate(tiny_model: Path, files: tuple[Path, Path], tmp_path: Path) -> None:
+    asked = job(tiny_model, files, tmp_path / "run", training={"epochs": 2.0})
+    told: list[float] = []
+    outcomes = sweep(asked, rates=(1e-6, 3e-3), on_record=lambda lr, _: told.append(lr))
+    assert [outcome.lr for outcome in outcomes] == [1e-6, 3e-3]
+    assert set(told) == {1e-6, 3e-3}
+    summary = json.loads((tmp_path / "run" / "sweep.json").read_text())
+    assert summary["best"] == max(outcomes, key=lambda outcome: outcome.score).lr == 3e-3
+    assert load_task_model(tmp_path / "run").tasks
+    assert "lr: 0.003" in (tmp_path / "run" / "config.yaml").read_text()
+    with pytest.raises(ConfigError, match="--dev"):
+        sweep(replace(asked, sources=replace(asked.sources, dev=None)))
+
+
+def test_every_encoder_carries_a_task(files: tuple[Path, Path], tmp_path: Path) -> None:
+    """One that no transformers class holds, one that reads left to right, and one of transformers' own."""
+    from tests.tiny_model import write_tiny_model
+
+    native = write_tiny_model(tmp_path / "native", norm="rms")
+    causal = write_tiny_model(tmp_path / "causal", architecture="transformer", causal=True, pooler=False, segments=0)
+    for folder in (native, causal):
+        records = run(folder, files, tmp_path / f"run-{folder.name}", training={"epochs": 6.0})
+        assert max(record.metrics["accuracy"] for record in records if record.split == "dev") > 80
+        assert load_task_model(tmp_path / f"run-{folder.name}").tasks
+
+
+def test_an_encoder_of_transformers_carries_a_task(tiny_model: Path, files: tuple[Path, Path], tmp_path: Path) -> None:
+    hf = pytest.importorskip("transformers")
+    from spanlab.inference.load import load
+    from spanlab.text import Tokenizer
+
+    tokenizer = Tokenizer.load(tiny_model)
+    config = hf.DistilBertConfig(
+        vocab_size=tokenizer.vocab_size, dim=32, n_layers=2, n_heads=4, hidden_dim=64, max_position_embeddings=128
+    )
+    hf.DistilBertModel(config).save_pretrained(tmp_path / "theirs")
+    tokenizer.save(tmp_path / "theirs")
+    records = run(tmp_path / "theirs", files, tmp_path / "run", training={"epochs": 6.0})
+    assert records[-1].split == "dev"
+    (result,) = load(tmp_path / "run", precision="fp32").predict("the river rose again")
+    assert set(result.scores) == {"sport", "water"}
+
+
+@pytest.mark.parametrize(
+    ("train", "dev", "words"),
+    [
+        ('{"text": "a"}\n', None, "train.jsonl:1: the field 'label' is missing"),
+        ('{"text": "a", "label": "x"}\n' * 2, None, "all examples have the label 'x'"),
+        ("", None, "holds no example"),
+        (None, '{"text": "a", "label": "watr"}\n', "dev.jsonl:1: unknown label 'watr' (did you mean 'water'?)"),
+    ],
+)
+def test_bad_files_are_refused_before_anything_is_written(
+    tiny_model: Path, files: tuple[Path, Path], tmp_path: Path, train: str | None, dev: str | None, words: str
+) -> None:
+    for path, content in zip(files, (train, dev), strict=True):
+        if content is not None:
+            path.write_text(content, encoding="utf-8")
+    with pytest.raises(InputError) as caught:
+        run(tiny_model, files, tmp_path / "run")
+    assert words in str(caught.value)
+    assert not (tmp_path / "run").exists()
+
+
+def test_bad_rows_are_dropped_on_request_and_counted(
+    tiny_model: Path, files: tuple[Path, Path], tmp_path: Path
+) -> None:
+    train, _ = files
+    train.write_text(train.read_text() + '{"text": ""}\n{"text": "cut', encoding="utf-8")
+    with pytest.raises(InputError, match=r"data\.bad_rows=drop"):
+        run(tiny_model, files, tmp_path / "run")
+    asked = job(tiny_model, files, tmp_path / "run", data={"bad_rows": "drop"})
+    tuning = FineTuning(asked.sources, asked.config)
+    assert tuning.train.dropped == {"empty text": 1, "unreadable": 1}
+    assert any("1 examples left out (empty text)" in line for line in tuning.notes())
+
+
+def test_the_page_shows_labels_confusions_and_errors(
+    tiny_model: Path, files: tuple[Path, Path], tmp_path: Path
+) -> None:
+    files[1].write_text(files[1].read_text() + '{"text": "the river <rose> again", "label": "sport"}\n')
+    run(tiny_model, files, tmp_path / "run")
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert all(title in page for title in ("Scores by label", "Confusion matrix", "Worst errors"))
+    assert "the river &lt;rose&gt; again" in page
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
+def test_two_processes_learn_what_one_does(
+    tiny_model: Path, files: tuple[Path, Path], tmp_path: Path, parallel: str
+) -> None:
+    command = ["--model", str(tiny_model), "--train", str(files[0]), "--dev", str(files[1])]
+    settings = ["training.epochs=1", "training.lr=3e-3", "training.batch_size=8", "training.precision=fp32"]
+    settings.append(f"training.parallel={parallel}")
+    losses = []
+    for processes in (1, 2):
+        out = tmp_path / f"run-{processes}"
+        start = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
+        asked = ["-m", "spanlab", "finetune", "classification", *command, "--out", str(out), *settings]
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+        done = subprocess.run([*start, *asked], check=False, capture_output=True, text=True, env=environment)
+        assert done.returncode == 0, done.stderr[-2000:]
+        lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+        losses.append([line.get("loss", line.get("accuracy")) for line in lines])
+    assert losses[0] == pytest.approx(losses[1], rel=1e-4)

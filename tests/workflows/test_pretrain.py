@@ -1,0 +1,171 @@
+"""Whole runs in this process: what a run folder holds, what its model does, and combinations of systems."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+import spanlab
+from spanlab.corpus import PreparedCorpus
+from spanlab.corruption import ExampleBatch
+from spanlab.encoder import load_model
+from spanlab.errors import InputError, RunError
+from spanlab.inference.fill import Filler
+from spanlab.objectives import Mixture, TensorBatch
+from spanlab.pretraining.model import build_model
+from spanlab.pretraining.recipe import load_recipe
+from spanlab.training.loop import Training
+from spanlab.training.records import Record
+from spanlab.workflows.pretrain import run_job
+from tests.pretraining.making import SMALLEST, job, make_tokenizer, prepare, write_text
+from tests.workflows.running import records
+
+FROM_PYTHON = {
+    "encoder": {"layers": 1, "width": 32, "heads": 2, "inner_width": 64},
+    "training": {"steps": 6, "batch_size": 8, "precision": "fp32", "threads": 1, "eval_every": 3},
+    "data.length": 32,
+    "data.held_out": 0.1,
+}
+
+
+def test_from_python(small_corpus: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    seen: list[Record] = []
+    result = spanlab.pretrain(
+        "spanbert", data=small_corpus, out=tmp_path / "run", size="tiny", on_record=seen.append, **FROM_PYTHON
+    )
+    assert capfd.readouterr() == ("", "")
+    assert (result.outcome, result.steps, result.folder) == ("finished", 6, tmp_path / "run")
+    assert [json.loads(json.dumps(record.to_dict())) for record in seen] == [
+        json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
+    ]
+    assert result.scores["loss"] == seen[-1].metrics["loss"]
+    for name in ("config.yaml", "environment.json", "report.html", "status.json", "fillings.json"):
+        assert (result.folder / name).is_file()
+    fillings = json.loads((result.folder / "fillings.json").read_text())
+    assert len(fillings["before"]) == len(fillings["after"]) == 4
+    assert fillings["before"] != fillings["after"]
+    assert load_model(result.folder).heads.keys() == {"mlm", "sbo"}
+    with pytest.raises(InputError, match="the folder holds a run already"):
+        spanlab.pretrain("spanbert", data=small_corpus, out=tmp_path / "run", size="tiny", **FROM_PYTHON)
+
+
+def test_a_recipe_file_and_several_corpora(small_corpus: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text("system: bert\nmasking: {law: word}\ntraining: {steps: 2}\n")
+    data = [f"{small_corpus}:2", small_corpus]
+    settings = {name: value for name, value in FROM_PYTHON.items() if name != "training"}
+    result = spanlab.pretrain(tmp_path / "mine.yaml", data=data, out=tmp_path / "run", size="tiny", **settings)
+    assert (result.outcome, result.steps) == ("finished", 2)
+
+
+def test_a_model_learns_what_follows_from_context(small_corpus: Path, tmp_path: Path) -> None:
+    run_job(job("spanbert", small_corpus, tmp_path, "training.steps=150", "training.eval_every=75", "training.lr=0.01"))
+    dev = [line for line in records(tmp_path) if line["split"] == "dev"]
+    assert dev[-1]["loss.mlm"] < dev[-1]["unigram.mlm"] - 0.2
+    assert dev[-1]["loss.sbo"] < dev[-1]["unigram.sbo"] - 0.2
+    assert dev[-1]["loss.mlm"] < dev[0]["loss.mlm"]
+    assert dev[-1]["perplexity.mlm"] == pytest.approx(np.exp(dev[-1]["loss.mlm"]))
+
+
+def test_a_step_that_goes_wrong_leaves_a_batch_that_goes_wrong_again(small_corpus: Path, tmp_path: Path) -> None:
+    settings = ("training.steps=30", "training.save_every=2", "training.accumulate=2", "encoder.dropout=0")
+    tokenizer = PreparedCorpus.open(small_corpus).tokenizer
+    rare = tokenizer.vocabulary.index("dawn")
+
+    def poison(training: Training[ExampleBatch], notes: tuple[str, ...]) -> None:
+        # A token has a vector that is no number: the first batch that holds it fails.
+        with torch.no_grad():
+            training.work.criterion.encoder.word_table[tokenizer.vocabulary.index("dawn"), 0] = torch.nan  # type: ignore[union-attr, index]
+
+    with pytest.raises(RunError, match=r"step \d+ gave a loss of nan .*; the weights are those of step"):
+        run_job(
+            job("electra" if False else "spanbert", small_corpus, tmp_path / "run", *settings[len(SMALLEST) :]),
+            on_start=poison,
+        )
+    (folder,) = (tmp_path / "run").glob("fault-step-*")
+    fault = json.loads((folder / "fault.json").read_text())
+    assert len(fault["samples"]) == 8
+    criterion = build_model(load_recipe("spanbert", [*SMALLEST, *settings]), tokenizer).criterion
+    assert isinstance(criterion, Mixture)
+    held = []
+    for path in sorted(folder.glob("batch-*.npz")):
+        with np.load(path) as arrays:
+            batch = TensorBatch.from_examples(ExampleBatch(**{"segment_ids": None, **arrays}))
+        assert criterion(batch).value.isfinite()
+        with torch.no_grad():
+            criterion.encoder.word_table[rare, 0] = torch.nan
+        held.append(bool((batch.input_ids_N == rare).any()))
+        assert not held[-1] or criterion(batch).value.isnan()
+        with torch.no_grad():
+            criterion.encoder.word_table[rare, 0] = 0.0
+    assert any(held)
+
+
+def test_the_report_is_written_when_a_run_goes_wrong(small_corpus: Path, tmp_path: Path) -> None:
+    settings = ("training.steps=9", "training.lr=1e30", "training.warmup=0", "training.clip=0", "encoder.norm_eps=0")
+    try:
+        run_job(job("roberta", small_corpus, tmp_path, *settings))
+    except RunError:
+        assert list(tmp_path.glob("fault-step-*"))
+    assert (tmp_path / "report.html").is_file()
+
+
+@pytest.mark.parametrize(
+    ("recipe", "overrides", "kind"),
+    [
+        ("spanbert", ("body=albert", "encoder.embedding_width=16", "encoder.layers=2"), "bpe"),
+        ("roberta", ("objectives.sbo=1", "masking.law=span"), "bpe"),
+        ("electra", ("masking.law=word", "data.blocks=next-sentence"), "unigram"),
+        (
+            "bert",
+            ("objectives.nsp=0", "data.blocks=full-sentences", "masking.law=ngram", "masking.collapse=true"),
+            "wordpiece",
+        ),
+        ("albert", ("training.optimiser=lamb", "encoder.layer_groups=null", "encoder.layers=2"), "unigram"),
+    ],
+)
+def test_combinations_train_and_load(tmp_path: Path, recipe: str, overrides: tuple[str, ...], kind: str) -> None:
+    transformers = pytest.importorskip("transformers")
+    text = write_text(tmp_path / "text.txt")
+    size = {"bpe": 330, "unigram": 110, "wordpiece": 130}[kind]
+    tokenizer = make_tokenizer(text, kind, size)  # type: ignore[arg-type]
+    corpus = prepare(text, tokenizer, tmp_path / "corpus")
+    result = run_job(job(recipe, corpus, tmp_path / "run", "training.steps=4", "training.eval_every=2", *overrides))
+    losses = [line["loss"] for line in records(result.folder)]
+    assert np.isfinite(losses).all()
+    model = load_model(result.model)
+    objectives = load_recipe(recipe, [*SMALLEST, *overrides]).objectives
+    assert model.heads.keys() == (
+        {"rtd"} if "rtd" in objectives else {name for name, weight in objectives.items() if weight}
+    )
+    theirs = transformers.AutoModel.from_pretrained(result.model).eval()
+    ids = torch.randint(5, tokenizer.vocab_size, (2, 10))
+    with torch.no_grad():
+        ours = model.encoder.eval()(ids).hidden
+        torch.testing.assert_close(theirs(ids).last_hidden_state, ours, rtol=1e-4, atol=1e-5)
+    assert (
+        Filler(result.folder).fill(f"The {tokenizer.vocabulary[tokenizer.mask_id or 0]} mended the nets.", top=1).filled
+    )
+
+
+def test_the_exported_model_is_that_of_its_best_step(small_corpus: Path, tmp_path: Path) -> None:
+    settings = ("training.steps=8", "training.eval_every=2", "training.save_every=2", "training.keep=9")
+    # A learning rate that makes the model worse after a while, or at once.
+    run_job(
+        job("roberta", small_corpus, tmp_path, *settings, "training.lr=0.3", "training.warmup=4", "training.clip=0")
+    )
+    dev = {line["step"]: line["loss"] for line in records(tmp_path) if line["split"] == "dev"}
+    best = min(dev, key=lambda step: dev[step])
+    table = load_file(tmp_path / "model" / "model.safetensors")["roberta.embeddings.word_embeddings.weight"]
+    at_best = load_file(tmp_path / "checkpoints" / f"step-{best:08d}" / "weights.safetensors")
+    assert table.equal(at_best["encoder.embeddings.word.weight"])
+    status = json.loads((tmp_path / "status.json").read_text())
+    assert status["best"] == {"score": dev[best], "step": best}
+
+
+def test_short_models_and_shorter_texts(small_corpus: Path, tmp_path: Path) -> None:
+    result = run_job(job("spanbert", small_corpus, tmp_path, "training.steps=1", "data.length=8", "data.held_out=0"))
+    assert (result.outcome, result.scores) == ("finished", {})
+    assert "after" in json.loads((tmp_path / "fillings.json").read_text())
