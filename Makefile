@@ -50,6 +50,8 @@ bench: $(STAMP) ## Measure SpanLab beside its peers (minutes; wants a quiet mach
 	$(BIN)/python -m benchmarks.masking
 	$(BIN)/python -m benchmarks.objectives
 	$(BIN)/python -m benchmarks.prepare
+	$(BIN)/python -m benchmarks.recurrence
+	$(BIN)/python -m benchmarks.xlnet
 	PIP_CONSTRAINT=constraints.txt $(BIN)/pip install --quiet --disable-pip-version-check -e ".[bench]"
 	$(BIN)/python -m benchmarks.pretrain
 

@@ -132,8 +132,8 @@ def test_what_was_refused_leaves_the_folder_free(spanlab: Spanlab, small_corpus:
 
 def test_an_unknown_recipe(spanlab: Spanlab) -> None:
     assert refusal(spanlab("pretrain", "spanbret", "--out", "x")) == (
-        "unknown recipe 'spanbret' (did you mean 'spanbert'?); shipped are albert, bert, electra, roberta, spanbert; "
-        "or give a YAML file"
+        "unknown recipe 'spanbret' (did you mean 'spanbert'?); shipped are albert, bert, electra, elmo, gpt, "
+        "roberta, spanbert, xlnet; or give a YAML file"
     )
 
 

@@ -258,3 +258,28 @@ def test_lengths_without_room_are_refused(tmp_path: Path) -> None:
         DocumentBlocks(corpus, length=2)
     with pytest.raises(InputError, match="no room for two segments"):
         PairBlocks(corpus, length=4, law=PairLaw(task="next_sentence"), seed=0)
+
+
+def test_columns_both_ways(tmp_path: Path) -> None:
+    """The second half of the columns are the first half's streams from their end; words begin where they ended."""
+    corpus = make_corpus(tmp_path, MANY, shard_tokens=100)
+    whole = corpus.read([0], [corpus.counts.tokens])
+    size = len(whole.ids) // 2
+    blocks = ColumnBlocks(corpus, length=8, stride=4, columns=4, both_ways=True)
+    batch = everything(blocks)
+    assert (batch.lengths == 8).all()
+    streams = [whole.ids[: len(whole.ids) - size], whole.ids[len(whole.ids) - size :]]
+    streams += [stream[::-1] for stream in streams]
+    assert len(blocks) == 4 * (1 + (size - 8) // 4)
+    expected = [streams[index % 4][index // 4 * 4 :][:8].tolist() for index in range(len(blocks))]
+    assert split(batch) == expected
+    # Word by word, a block that is turned round has the words of the block in the stream, the other way round.
+    starts = whole.word_starts[: len(whole.ids) - size]
+    end = len(starts)
+    words = np.split(streams[0][end - 8 :], np.flatnonzero(starts[end - 8 :])[starts[end - 8] * 1 :])
+    turned = np.flatnonzero(batch.word_starts[16:24])
+    assert [part[::-1].tolist() for part in np.split(batch.ids[16:24], turned[1:])][::-1] == [w.tolist() for w in words]
+    with pytest.raises(InputError, match="3 columns cannot be read half"):
+        ColumnBlocks(corpus, length=8, columns=3, both_ways=True)
+    with pytest.raises(InputError, match="no whole block of 600 tokens"):
+        ColumnBlocks(corpus, length=600, columns=4, whole=True)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from spanlab.encoder import SIZES, SYSTEMS, Encoder, EncoderConfig, preset
+from spanlab.encoder import SIZES, SYSTEMS, Encoder, EncoderConfig, build_encoder, preset
 from spanlab.encoder.accounting import count_cost, flops_per_token
 from spanlab.errors import ConfigError
 
@@ -46,7 +46,7 @@ def test_every_system_has_every_size(system: str) -> None:
             width // 64,
             4 * width,
         )
-    encoder = Encoder(preset(system, "tiny", vocab_size=99))
+    encoder = build_encoder(preset(system, "tiny", vocab_size=99))
     hidden = encoder(torch.randint(3, 99, (2, 5))).hidden
     assert hidden.shape == (2, 5, 128)
     assert torch.isfinite(hidden).all()

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spanlab.encoder import SYSTEMS, Encoder, preset
+from spanlab.encoder import SYSTEMS, Encoder, build_encoder, preset
 from spanlab.encoder.packing import pack, pack_lengths
 from spanlab.errors import InputError
 
@@ -15,7 +15,7 @@ LENGTHS = st.lists(st.integers(1, 12), min_size=1, max_size=7)
 
 def tiny(system: str, **changes: object) -> Encoder:
     dry = {"dropout": 0.0, "attention_dropout": 0.0}
-    return Encoder(preset(system, "tiny", vocab_size=VOCAB, max_positions=16, **dry, **changes))
+    return build_encoder(preset(system, "tiny", vocab_size=VOCAB, max_positions=16, **dry, **changes))
 
 
 ENCODERS = {system: tiny(system).eval() for system in SYSTEMS}

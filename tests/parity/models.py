@@ -81,6 +81,29 @@ CASES: dict[str, Case] = {
         hf.OpenAIGPTConfig(vocab_size=VOCAB, n_positions=40, **GPT),
         {"OpenAIGPTModel": (), "OpenAIGPTLMHeadModel": ("clm",)},
     ),
+    "xlnet": Case(
+        hf.XLNetConfig(vocab_size=VOCAB, d_model=32, n_layer=3, n_head=4, d_inner=64, dropout=0.0, mem_len=10),
+        {"XLNetModel": (), "XLNetLMHeadModel": ("plm",)},
+        segments=True,
+        pad_id=5,
+    ),
+    "xlnet-untied": Case(
+        hf.XLNetConfig(
+            vocab_size=VOCAB,
+            d_model=32,
+            n_layer=2,
+            n_head=2,
+            d_inner=48,
+            dropout=0.0,
+            ff_activation="relu",
+            clamp_len=6,
+            mem_len=None,
+            tie_word_embeddings=False,
+        ),
+        {"XLNetLMHeadModel": ("plm",)},
+        segments=True,
+        pad_id=5,
+    ),
 }
 
 PAIRS = [(name, class_name) for name, case in CASES.items() for class_name in case.classes]

@@ -11,7 +11,7 @@ from spanlab.pretraining.recipe import load_recipe, shipped_recipes
 
 
 def test_the_shipped_recipes_are_the_published_systems() -> None:
-    assert shipped_recipes() == ["albert", "bert", "electra", "roberta", "spanbert"]
+    assert shipped_recipes() == ["albert", "bert", "electra", "elmo", "gpt", "roberta", "spanbert", "xlnet"]
     span = load_recipe("spanbert")
     assert (span.masking.law, span.masking.geometric_p, span.masking.max_length) == ("span", 0.2, 10)
     assert span.objectives == {"mlm": 1.0, "sbo": 1.0}
@@ -24,6 +24,10 @@ def test_the_shipped_recipes_are_the_published_systems() -> None:
     assert electra.objectives == {"mlm": 1.0, "rtd": 50.0}
     assert (electra.masking.mask_share, electra.masking.keep_share) == (0.85, 0.15)
     assert load_recipe("roberta").masking.rounding == "chance"
+    gpt = load_recipe("gpt")
+    assert (gpt.objectives, gpt.data.blocks, gpt.data.length) == ({"clm": 1.0}, "columns", 512)
+    elmo = load_recipe("elmo")
+    assert (elmo.objectives, elmo.data.length, elmo.columns) == ({"bilm": 1.0}, 20, 384)
 
 
 def test_files_and_overrides(tmp_path: Path) -> None:
@@ -57,8 +61,17 @@ def test_every_recipe_is_there_at_every_size(name: str, size: str) -> None:
     recipe = load_recipe(name, [f"size={size}"])
     assert recipe.size == size
     published = ("base", "large", "small") if name == "electra" else ("base", "large")
-    assert (recipe.training.steps or 0) >= (100_000 if size in published or size == "small" else 20_000)
-    assert (recipe.training.batch_size >= 128) == (size in published)
+    if name in ("gpt", "elmo") and size in published:  # these say passes over their corpus
+        assert (recipe.training.epochs, recipe.training.steps) == ({"gpt": 100, "elmo": 10}[name], None)
+    else:
+        assert (recipe.training.steps or 0) >= (100_000 if size in published or size == "small" else 20_000)
+    if name == "gpt":
+        assert recipe.training.batch_size == (32 if size in ("tiny", "mini") else 64)
+    else:
+        assert (recipe.training.batch_size >= 128) == (size in published)
+    if name == "elmo":
+        assert recipe.data.longest == 20
+        return
     assert recipe.data.longest == (512 if size in ("base", "large") else 128)
     shape = preset(recipe.system, size)
     assert shape.heads * 64 == shape.width

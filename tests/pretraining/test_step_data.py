@@ -14,7 +14,7 @@ from spanlab.corpus import PreparedCorpus
 from spanlab.corruption import ExampleBatch
 from spanlab.corruption.example import join_examples
 from spanlab.errors import ConfigError, InputError
-from spanlab.pretraining.held_out import training_frequencies
+from spanlab.pretraining.held_out import smoothed
 from spanlab.pretraining.recipe import load_recipe
 from spanlab.pretraining.samples import CYCLE, take_turns
 from spanlab.pretraining.step_data import PretrainingData
@@ -169,8 +169,10 @@ def test_what_is_held_out_is_never_trained_on(small_corpus: Path, recipe: str) -
 
 def test_held_out_masks_are_always_the_same(small_corpus: Path) -> None:
     one, again = (data(small_corpus).phases[0].samples for _ in range(2))
-    for batch, other in zip(one.held_out_batches(8), again.held_out_batches(8), strict=True):
-        assert same(one.held_out_examples(batch), again.held_out_examples(other))
+    turns = zip(one.held_out_turns(part=0, parts=1), again.held_out_turns(part=0, parts=1), strict=True)
+    for (batch, counts), (other, _) in turns:
+        assert counts
+        assert same(batch, other)
     all_of_them = np.concatenate([indices for _, indices in one.held_out_batches(8)])
     assert sorted(all_of_them) == sorted(one.splits[0].held_out)
 
@@ -179,7 +181,7 @@ def test_held_out_masks_are_always_the_same(small_corpus: Path) -> None:
 def test_unigrams_are_those_of_the_text_that_is_trained_on(small_corpus: Path, recipe: str) -> None:
     corpus = opened(small_corpus)
     samples = data(small_corpus, recipe=recipe).phases[0].samples
-    frequencies = training_frequencies(samples)
+    frequencies = smoothed(samples.training_counts())
     assert frequencies.sum() == pytest.approx(1)
     spans = data(small_corpus).phases[0].samples
     ids = spans.corpora[0].blocks.batch(spans.splits[0].training).ids

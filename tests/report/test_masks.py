@@ -48,7 +48,17 @@ class Tokens(HTMLParser):
             self.fates.append(classes[1])
 
 
-@pytest.mark.parametrize("name", shipped_recipes())
+MASKED = [name for name in shipped_recipes() if name not in {"elmo", "gpt", "xlnet"}]
+
+
+@pytest.mark.parametrize("name", ["gpt", "elmo"])
+def test_a_recipe_without_masks_says_so(name: str, corpus: Path) -> None:
+    outcome = run_spanlab("inspect", "masks", "--data", str(corpus), "--recipe", name, "data.columns=2")
+    assert (outcome.returncode, outcome.stdout) == (2, "")
+    assert f"the {name} recipe masks nothing" in outcome.stderr
+
+
+@pytest.mark.parametrize("name", MASKED)
 def test_figures_are_those_of_the_examples(name: str, corpus: Path) -> None:
     recipe = load_recipe(name, ["data.length=64"])
     examples = Examples(PreparedCorpus.open(corpus), recipe)

@@ -10,6 +10,7 @@ from spanlab.cli.output import note, print_json, print_table
 if TYPE_CHECKING:
     from rich.text import Text
 
+    from spanlab.pretraining.examples import Examples
     from spanlab.report.masks import MaskReport, ShownToken
 
 _COLOURS = {"special": "dim", "masked": "bold white on blue", "replaced": "bold white on red", "kept": "black on green"}
@@ -28,6 +29,8 @@ def masks(
 ) -> None:
     """Blocks with masked, replaced and kept tokens, spans and boundaries, and lengths against the law.
 
+    Of a recipe that permutes (xlnet): the turn of every predicted token, and who sees whom.
+
     Example: spanlab inspect masks --data corpora/legal --recipe spanbert masking.ratio=0.2 --html masks.html
     """
     from spanlab.corpus import PreparedCorpus
@@ -36,7 +39,11 @@ def masks(
     from spanlab.report.masks import masks_page, report_masks
 
     settings = load_recipe(recipe, overrides or [])
-    report = report_masks(Examples(PreparedCorpus.open(data), settings), blocks=blocks, epoch=epoch)
+    examples = Examples(PreparedCorpus.open(data), settings)
+    if settings.masking.law == "permutation":
+        _show_orders(examples, blocks, epoch, html, as_json=as_json)
+        return
+    report = report_masks(examples, blocks=blocks, epoch=epoch)
     if html is not None:
         html.write_text(masks_page(report), encoding="utf-8")
         note(f"wrote {html}")
@@ -44,6 +51,21 @@ def masks(
         print_json(_statistics(report))
     else:
         _draw(report)
+
+
+def _show_orders(examples: "Examples", blocks: int, epoch: int, html: Path | None, *, as_json: bool) -> None:
+    """Where nothing is masked, the order of prediction is what there is to see."""
+    from spanlab.cli.drawn_orders import draw_orders, order_statistics
+    from spanlab.report.orders import orders_page, report_orders
+
+    report = report_orders(examples, blocks=blocks, epoch=epoch)
+    if html is not None:
+        html.write_text(orders_page(report), encoding="utf-8")
+        note(f"wrote {html}")
+    if as_json:
+        print_json(order_statistics(report))
+    else:
+        draw_orders(report)
 
 
 def _statistics(report: "MaskReport") -> dict[str, object]:

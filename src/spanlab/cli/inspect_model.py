@@ -16,6 +16,7 @@ def model(
     Example: spanlab inspect model runs/legal/model
     """
     from spanlab.configuration import to_mapping
+    from spanlab.encoder import Elmo
     from spanlab.encoder.accounting import count_cost
     from spanlab.encoder.weights import load_model
     from spanlab.encoder.weights.vocabulary import tokenizer_size
@@ -25,11 +26,13 @@ def model(
     config = loaded.encoder.config
     cost = count_cost(loaded.encoder, config, loaded.heads)
     tokens = tokenizer_size(loaded.folder)
+    elmo = loaded.encoder.shape if isinstance(loaded.encoder, Elmo) else None
+    inner = f"{config.heads} heads, {config.inner_width} inner" if elmo is None else f"{elmo.cells} cells each way"
     if as_json:
         print_json(
             {
                 "folder": str(loaded.folder),
-                "config": to_mapping(config),
+                "config": to_mapping(elmo or config),
                 "parameters": {**cost.parameters, "total": cost.total},
                 "tokenizer_size": tokens,
                 "heads": sorted(loaded.heads),
@@ -41,8 +44,11 @@ def model(
         return
     rows = [
         ("architecture", config.architecture),
-        ("shape", f"{config.layers} layers x {config.width}, {config.heads} heads, {config.inner_width} inner"),
-        ("positions", f"{config.positions}, up to {config.max_positions}"),
+        ("shape", f"{config.layers} layers x {config.width}, {inner}"),
+        (
+            "positions",
+            f"{config.positions}, up to {config.max_positions}" if config.limits_length else config.positions,
+        ),
         ("vocabulary", f"{config.vocab_size:,} rows, tokenizer {'not there' if tokens is None else f'{tokens:,}'}"),
         ("heads", ", ".join(sorted(loaded.heads)) or "none"),
         *((f"  {part}", f"{count:,}") for part, count in cost.parameters.items()),

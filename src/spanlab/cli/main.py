@@ -18,6 +18,7 @@ from spanlab.cli import (
     evaluate,
     fill,
     finetune,
+    generate,
     init,
     inspect,
     predict,
@@ -47,6 +48,7 @@ app.command("embed")(embed.embed)
 app.command("evaluate")(evaluate.evaluate)
 app.command("fill")(fill.fill)
 app.command("finetune")(finetune.finetune)
+app.command("generate")(generate.generate)
 app.command("init")(init.init)
 app.command("predict")(predict.predict)
 app.command("prepare")(prepare.prepare)

@@ -8,15 +8,18 @@ from typing import TYPE_CHECKING
 from spanlab.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from spanlab.corpus.blocks import BlockBatch, Blocks, ColumnBlocks, DocumentBlocks, FullSentenceBlocks
+    from spanlab.corpus.blocks import BlockBatch, Blocks, DocumentBlocks, FullSentenceBlocks
+    from spanlab.corpus.columns import WHOLE, ColumnBlocks, Part
     from spanlab.corpus.corpus import PreparedCorpus
     from spanlab.corpus.manifest import Options
     from spanlab.corpus.order import SampleOrder
     from spanlab.corpus.pairs import PairBlocks, PairLaw
     from spanlab.corpus.planning import plan_preparation
     from spanlab.corpus.prepare import run_preparation
+    from spanlab.corpus.stream_pairs import StreamPairBlocks
 
 __all__ = [
+    "WHOLE",
     "BlockBatch",
     "Blocks",
     "ColumnBlocks",
@@ -25,23 +28,28 @@ __all__ = [
     "Options",
     "PairBlocks",
     "PairLaw",
+    "Part",
     "PreparedCorpus",
     "SampleOrder",
+    "StreamPairBlocks",
     "plan_preparation",
     "run_preparation",
 ]
 
 _HOMES = {
+    "WHOLE": "columns",
     "BlockBatch": "blocks",
     "Blocks": "blocks",
-    "ColumnBlocks": "blocks",
+    "ColumnBlocks": "columns",
     "DocumentBlocks": "blocks",
     "FullSentenceBlocks": "blocks",
     "Options": "manifest",
     "PairBlocks": "pairs",
     "PairLaw": "pairs",
+    "Part": "columns",
     "PreparedCorpus": "corpus",
     "SampleOrder": "order",
+    "StreamPairBlocks": "stream_pairs",
     "plan_preparation": "planning",
     "run_preparation": "prepare",
 }

@@ -4,7 +4,7 @@
 |---|---|
 | `DocumentBlocks` | whole sentences of one document (BERT without pairs, SpanBERT, ELECTRA) |
 | `FullSentenceBlocks` | whole sentences, documents joined by a separator (RoBERTa) |
-| `ColumnBlocks` | the next tokens of one of C continuous streams (XLNet, GPT, ELMo) |
+| `ColumnBlocks` (`columns.py`) | the next tokens of one of C continuous streams (XLNet, GPT, ELMo) |
 | `PairBlocks` (`pairs.py`) | two segments and whether they belong together (BERT, ALBERT) |
 
 `length` counts the special tokens that the corruption room adds around a block ([CLS], [SEP]): `special_tokens`
@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from spanlab.corpus.corpus import PreparedCorpus, Ranges
 from spanlab.corpus.index import kept_index
 from spanlab.corpus.packing import document_block_starts, full_sentence_block_starts
-from spanlab.corpus.ragged import Numbers, flat_ranges, offsets
+from spanlab.corpus.ragged import Numbers, offsets
 from spanlab.corpus.shards import Shard
 from spanlab.errors import InputError
 
@@ -109,69 +109,6 @@ class FullSentenceBlocks:
         text = self._corpus.read(starts, stops)
         shifts = offsets(text.lengths) - starts
         return one_segment(numbers, with_separators(text, found + np.repeat(shifts, counts), counts, self._separator))
-
-
-class ColumnBlocks:
-    """C continuous streams side by side: block t·C + c is step t of column c, and goes on where step t - 1 ended.
-
-    With a `stride` shorter than the length, step t begins `stride` tokens after step t - 1 and sees some of its tokens
-    again (XLNet's `reuse_len`). With a separator id, one follows every document. Columns differ by at most one token;
-    their last steps are shorter.
-    """
-
-    def __init__(
-        self,
-        corpus: PreparedCorpus,
-        *,
-        length: int,
-        columns: int = 1,
-        stride: int | None = None,
-        special_tokens: int = 0,
-        separator_id: int | None = None,
-    ) -> None:
-        self._corpus, self._separator = corpus, separator_id
-        self._room, self._columns = room_for_text(length, special_tokens), columns
-        self._stride = self._room if stride is None else stride
-        if not 1 <= self._stride <= self._room:
-            raise InputError(f"a stride of {stride} does not fit blocks with room for {self._room} tokens")
-        size = corpus.counts.tokens + (0 if separator_id is None else corpus.counts.documents)
-        if not 1 <= columns <= size:
-            raise InputError(f"{columns} columns cannot be made of {size} tokens", fix="ask for fewer columns")
-        self._shortest, self._longer = divmod(size, columns)
-
-    def __len__(self) -> int:
-        steps, rest = divmod(self._shortest, self._stride)
-        # Where whole steps fill the short columns, the longer ones, which come first, have one more token each.
-        return steps * self._columns + (self._columns if rest else self._longer)
-
-    def batch(self, indices: ArrayLike) -> BlockBatch:  # noqa: D102
-        numbers = checked(indices, len(self))
-        steps, columns = np.divmod(numbers, self._columns)
-        first = columns * self._shortest + np.minimum(columns, self._longer)
-        end = first + self._shortest + (columns < self._longer)
-        starts = first + steps * self._stride
-        stops = np.minimum(starts + self._room, end)
-        if self._separator is None:
-            return one_segment(numbers, self._corpus.read(starts, stops), sources=starts)
-        return one_segment(numbers, self._read_separated(starts, stops, self._separator))
-
-    def _read_separated(self, starts: Numbers, stops: Numbers, separator: int) -> Ranges:
-        before, until = self._separators_before(starts), self._separators_before(stops)
-        text = self._corpus.read(starts - before, stops - until)
-        counts = until - before
-        # The separator of document d - 1 stands before the first token of document d.
-        tokens = self._corpus.start_of("documents", flat_ranges(before + 1, counts))
-        shifts = offsets(text.lengths) - (starts - before)
-        return with_separators(text, tokens + np.repeat(shifts, counts), counts, separator)
-
-    def _separators_before(self, places: Numbers) -> Numbers:
-        """(R,) separators in the stream before each place, by bisection over all documents at once."""
-        low, high = np.zeros_like(places), np.full_like(places, self._corpus.counts.documents)
-        while (open_ := low < high).any():
-            middle = (low + high + 1) // 2
-            ended = self._corpus.start_of("documents", middle) + middle <= places
-            low, high = np.where(open_ & ended, middle, low), np.where(open_ & ~ended, middle - 1, high)
-        return low
 
 
 def room_for_text(length: int, special_tokens: int) -> int:

@@ -13,6 +13,18 @@ from numpy.typing import NDArray
 
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
+Ranks = NDArray[np.int16]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Order:
+    """In which order the tokens of examples of one length are predicted."""
+
+    rank: Ranks
+    sight: Ranks
+    """(N,) token i sees token j of its own sequence if rank[j] < sight[i]."""
+    backward: Flags
+    """(B,) whether the text is given from its end to its beginning."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +63,10 @@ class ExampleBatch:
     """(K,) one number in [0, 1) for each predicted token: what a generator samples with (ELECTRA); else empty."""
     pair_labels: NDArray[np.int64]
     """(B,) 0 the second segment follows the first, 1 it does not (or they are swapped), -1 nothing is asked."""
+    order: Order | None = None
+    """For permutation language modelling, where nothing is masked; else None."""
+    columns: int = 0
+    """C, where samples are steps of C continuous streams: sample t·C + c is step t of stream c. 0: they are not."""
 
 
 _PLACES = ("positions", "boundary_positions", "left", "right", "first", "last")
@@ -58,14 +74,19 @@ _PLACES = ("positions", "boundary_positions", "left", "right", "first", "last")
 
 
 def join_examples(batches: Sequence[ExampleBatch]) -> ExampleBatch:
-    """Several batches as one, in their order; all have segment ids or none has."""
+    """Several batches as one, in their order, no longer as streams; what one has (segment ids, an order), all have."""
     if len(batches) == 1:
         return batches[0]
     starts = np.cumsum([0, *(len(batch.input_ids) for batch in batches[:-1])])
     joined: dict[str, Any] = {}
     for field in fields(ExampleBatch):
-        arrays = [getattr(batch, field.name) for batch in batches]
+        parts = [getattr(batch, field.name) for batch in batches]
         if field.name in _PLACES:
-            arrays = [array + start for array, start in zip(arrays, starts, strict=True)]
-        joined[field.name] = None if arrays[0] is None else np.concatenate(arrays)
-    return ExampleBatch(**joined)
+            parts = [part + start for part, start in zip(parts, starts, strict=True)]
+        if isinstance(parts[0], np.ndarray):
+            joined[field.name] = np.concatenate(parts)
+        elif isinstance(parts[0], Order):
+            joined[field.name] = Order(
+                **{name: np.concatenate([vars(part)[name] for part in parts]) for name in vars(parts[0])}
+            )
+    return ExampleBatch(**{"segment_ids": None, **joined})

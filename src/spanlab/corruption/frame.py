@@ -1,4 +1,4 @@
-"""Special tokens around blocks: [CLS] text [SEP], or [CLS] first [SEP] second [SEP].
+"""Special tokens around blocks: [CLS] text [SEP], or [CLS] first [SEP] second [SEP]; XLNet's [CLS] comes last.
 
 What enters are blocks of text as the corpus gives them; what leaves are the same tokens in a row with the special
 tokens of the system between them, and which of the tokens may be masked. Separators that a layout put inside a block
@@ -27,6 +27,8 @@ class Frame:
     """Everything that is never masked and never drawn as a replacement."""
     segments: bool = False
     """Whether examples carry segment ids (pairs)."""
+    cls_last: bool = False
+    """XLNet: [CLS] ends the sequence, in a segment of its own."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,26 +63,32 @@ def frame_blocks(blocks: BlockBatch, frame: Frame) -> FramedBatch:
     """The blocks with special tokens around them."""
     lengths = blocks.lengths.astype(np.int64)
     first_lengths = blocks.first_lengths.astype(np.int64)
-    before, after = int(frame.cls_id is not None), int(frame.sep_id is not None)
+    leads = frame.cls_id is not None and not frame.cls_last
+    ends_with_cls = frame.cls_id is not None and frame.cls_last
+    before, after = int(leads), int(frame.sep_id is not None)
     # Only a second segment brings a second separator.
     paired = (first_lengths < lengths).astype(np.int64) * after
-    framed_lengths = lengths + before + after + paired
+    framed_lengths = lengths + before + after + paired + ends_with_cls
     starts = np.cumsum(framed_lengths) - framed_lengths
+    lasts = starts + framed_lengths - 1
     block_of = np.repeat(np.arange(len(lengths)), framed_lengths)
 
     ids = np.empty(int(framed_lengths.sum()), np.int64)
     is_text = np.ones(len(ids), bool)
     if frame.cls_id is not None:
-        ids[starts] = frame.cls_id
-        is_text[starts] = False
+        ids[lasts if frame.cls_last else starts] = frame.cls_id
+        is_text[lasts if frame.cls_last else starts] = False
     if frame.sep_id is not None:
-        ends = np.concatenate([starts + framed_lengths - 1, (starts + before + first_lengths)[paired > 0]])
+        ends = np.concatenate([lasts - ends_with_cls, (starts + before + first_lengths)[paired > 0]])
         ids[ends] = frame.sep_id
         is_text[ends] = False
     ids[is_text] = blocks.ids
     word_starts = np.zeros(len(ids), bool)
     word_starts[is_text] = blocks.word_starts
     maskable = is_text & ~np.isin(ids, frame.special_ids)
+    segment_ids = _segments(starts + before + first_lengths + after, block_of) if frame.segments else None
+    if segment_ids is not None and ends_with_cls:
+        segment_ids[lasts] = 2
     return FramedBatch(
         indices=blocks.indices.astype(np.int64),
         ids=ids,
@@ -90,7 +98,7 @@ def frame_blocks(blocks: BlockBatch, frame: Frame) -> FramedBatch:
         maskable=maskable,
         specials=np.flatnonzero(~maskable),
         word_starts=begin_words(word_starts, maskable),
-        segment_ids=_segments(starts + before + first_lengths + after, block_of) if frame.segments else None,
+        segment_ids=segment_ids,
         pair_labels=blocks.labels.astype(np.int64),
         sources=blocks.sources,
     )

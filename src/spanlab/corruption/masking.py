@@ -4,7 +4,7 @@ A law chooses the tokens, `replacement` what is seen in their place, `spans` wha
 section is `MaskingConfig`; the table in its docstrings says which published system each setting belongs to.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -18,6 +18,7 @@ from spanlab.corruption.frame import FramedBatch
 from spanlab.corruption.geometric import Anchor, LengthLaw, pick_geometric_spans
 from spanlab.corruption.given import GivenSpans, pick_given_spans
 from spanlab.corruption.ngram import pick_ngrams
+from spanlab.corruption.permutation import PermutationConfig
 from spanlab.corruption.replacement import RandomTokens, ReplacePer, Shares, decide, replace_tokens
 from spanlab.corruption.spans import MaskedSpans, find_spans
 from spanlab.corruption.units import Units, tokens_of, words_of
@@ -27,7 +28,7 @@ from spanlab.errors import ConfigError, InputError
 _MIXING, _CHOOSING, _REPLACING, _SAMPLING = range(1, 5)
 """Which draw of a sample's key each purpose begins from; the budget has draw 0."""
 
-Law = Literal["subword", "word", "span", "ngram", "given"]
+Law = Literal["subword", "word", "span", "ngram", "given", "permutation"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +36,8 @@ class MaskingConfig:
     """The `masking` section of a recipe; the defaults are SpanBERT's."""
 
     law: Law = "span"
-    """subword: BERT; word: whole words; span: SpanBERT; ngram: ALBERT; given: entities or noun phrases."""
+    """subword: BERT; word: whole words; span: SpanBERT; ngram: ALBERT; given: entities or noun phrases; permutation:
+    XLNet, where nothing is masked and of this section only `permutation` counts."""
     mixture: dict[str, float] | None = None
     """Laws and their shares, in place of one law: each sample draws one of them."""
     ratio: float = 0.15
@@ -65,6 +67,7 @@ class MaskingConfig:
     """Where random tokens come from: uniform over the vocabulary (BERT), or by frequency (SpanBERT's code)."""
     collapse: bool = False
     """Show a whole span as one mask token."""
+    permutation: PermutationConfig = field(default_factory=PermutationConfig)
     static: int = 0
     """Draw masks for this many epochs and then repeat them (BERT's dupe_factor); 0 draws anew each epoch (RoBERTa)."""
 
@@ -75,7 +78,7 @@ class MaskingConfig:
         _check_between("given_share", self.given_share, 0.0, 1.0, low_included=True)
         if self.max_length < 1 or self.static < 0:
             raise ConfigError("masking.max_length must be at least 1 and masking.static at least 0")
-        laws = Law.__args__  # type: ignore[attr-defined]
+        laws = [law for law in Law.__args__ if law != "permutation"]  # type: ignore[attr-defined]
         for law, share in (self.mixture or {}).items():
             if law not in laws or share < 0:
                 raise ConfigError(f"masking.mixture has '{law}: {share}'", fix=f"use shares of {', '.join(laws)}")

@@ -1,37 +1,55 @@
 """The Transformer and its variants from one set of parts, the heads they are pre-trained with, weights in and out."""
 
+from spanlab.encoder.cache import KeyValueCache
 from spanlab.encoder.config import SIZES, SYSTEMS, EncoderConfig, preset
 from spanlab.encoder.electra import Electra
+from spanlab.encoder.elmo import Elmo
+from spanlab.encoder.elmo_config import ELMO_SIZES, ElmoConfig, elmo_preset
 from spanlab.encoder.heads import (
+    BidirectionalLMHead,
     CausalLMHead,
     MaskedLMHead,
+    PermutationLMHead,
     ReplacedTokenHead,
     SentencePairHead,
     SpanBoundaryConfig,
     SpanBoundaryHead,
 )
 from spanlab.encoder.model import Encoder, EncoderOutput
+from spanlab.encoder.scalar_mixture import ScalarMixture
 from spanlab.encoder.task_heads import AnswerHead, SequenceHead, TokenHead
 from spanlab.encoder.weights import LoadReport, Model, load_model, save_model
+from spanlab.encoder.xlnet import ReadOutput, XLNetEncoder, build_encoder
 
 __all__ = [
+    "ELMO_SIZES",
     "SIZES",
     "SYSTEMS",
     "AnswerHead",
+    "BidirectionalLMHead",
     "CausalLMHead",
     "Electra",
+    "Elmo",
+    "ElmoConfig",
     "Encoder",
     "EncoderConfig",
     "EncoderOutput",
+    "KeyValueCache",
     "LoadReport",
     "MaskedLMHead",
     "Model",
+    "PermutationLMHead",
+    "ReadOutput",
     "ReplacedTokenHead",
+    "ScalarMixture",
     "SentencePairHead",
     "SequenceHead",
     "SpanBoundaryConfig",
     "SpanBoundaryHead",
     "TokenHead",
+    "XLNetEncoder",
+    "build_encoder",
+    "elmo_preset",
     "load_model",
     "preset",
     "save_model",

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from torch import nn
 
 from spanlab.encoder.config import EncoderConfig
+from spanlab.encoder.elmo import Elmo
+from spanlab.encoder.elmo_config import ElmoConfig
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,8 @@ def count_cost(encoder: nn.Module, config: EncoderConfig, heads: dict[str, nn.Mo
     parts |= {f"{name} head": head for name, head in (heads or {}).items() if any(True for _ in head.parameters())}
     parameters = {name: sum(p.numel() for p in part.parameters()) for name, part in parts.items()}
     total = sum(parameters.values())
+    if isinstance(encoder, Elmo):
+        return Cost(parameters, total, 4 * total, elmo_flops_per_token(encoder.shape))
     return Cost(parameters, total, 4 * total, flops_per_token(config, config.max_positions))
 
 
@@ -35,3 +39,9 @@ def flops_per_token(config: EncoderConfig, length: int) -> int:
     attention = 2 * length * config.width
     projection = 0 if config.table_width == config.width else config.table_width * config.width
     return 2 * (config.layers * config.inner_layers * (matrices + attention) + projection)
+
+
+def elmo_flops_per_token(shape: ElmoConfig) -> int:
+    """As `flops_per_token`, of an ELMo's LSTMs; its character network runs once a distinct word and is not counted."""
+    matrices = 4 * shape.cells * 2 * shape.projection + shape.cells * shape.projection
+    return 2 * 2 * shape.layers * matrices

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from spanlab.encoder.attention_paths import Attended, attend
+from spanlab.encoder.cache import LayerCache
 from spanlab.encoder.packing import Run
 from spanlab.encoder.positions import rotate
 
@@ -24,6 +25,8 @@ class Surroundings:
     rotary: tuple[Tensor, Tensor] | None = None
     """Cosine and sine of every token's position, where positions are rotary."""
     want_weights: bool = False
+    cache: LayerCache | None = None
+    """What the block kept of earlier tokens, where sequences go on."""
 
 
 class SelfAttention(nn.Module):
@@ -41,13 +44,18 @@ class SelfAttention(nn.Module):
         if around.rotary is not None:
             q_NHW, k_NHW, v_NHW = qkv_N3HW.unbind(1)
             qkv_N3HW = torch.stack([rotate(q_NHW, *around.rotary), rotate(k_NHW, *around.rotary), v_NHW], dim=1)
-        attended = attend(
-            qkv_N3HW,
-            around.runs,
-            causal=self.causal,
-            dropout_p=self.dropout if self.training else 0.0,
-            want_weights=around.want_weights,
-        )
+        if around.cache is not None:
+            around.cache.write(qkv_N3HW)
+        if around.cache is not None and not around.cache.step.fresh:
+            attended = Attended(around.cache.attend(qkv_N3HW[:, 0]))
+        else:
+            attended = attend(
+                qkv_N3HW,
+                around.runs,
+                causal=self.causal,
+                dropout_p=self.dropout if self.training else 0.0,
+                want_weights=around.want_weights,
+            )
         context_ND, weights = attended.context_ND, attended.weights
         if head_mask_H is not None:
             # Scaling a head's weights and scaling its context is the same, and this keeps the fast path.

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from spanlab.errors import ConfigError, did_you_mean
 
-Architecture = Literal["bert", "roberta", "albert", "electra", "gpt2", "openai-gpt", "transformer"]
+Architecture = Literal["bert", "roberta", "albert", "electra", "gpt2", "openai-gpt", "transformer", "xlnet", "elmo"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,9 +29,10 @@ class EncoderConfig:
     embedding_width: int | None = None
     """Width of the embedding tables; None means `width`. A narrower table is projected up (ALBERT, ELECTRA)."""
 
-    positions: Literal["learned", "sinusoidal", "rotary"] = "learned"
+    positions: Literal["learned", "sinusoidal", "rotary", "relative", "none"] = "learned"
+    """relative: distances between tokens, as XLNet has them and no other; none: ELMo, which reads token by token."""
     max_positions: int = 512
-    """How many tokens a sequence may have."""
+    """How many tokens a sequence may have; rotary and relative positions set no limit."""
     position_offset: int = 0
     """The row of the position table that the first token takes (RoBERTa: the padding id plus one)."""
     segments: int = 2
@@ -54,8 +55,17 @@ class EncoderConfig:
     """How many groups of layers have weights of their own; None: each layer has (ALBERT: 1, all layers share)."""
     inner_layers: int = 1
     """How many distinct blocks a layer runs through one after the other (ALBERT's inner groups)."""
+    summary: Literal["first", "last"] = "first"
+    """Which token stands for the whole sequence: [CLS] comes first everywhere but in XLNet."""
     pooler: bool = True
-    """Whether there is a dense tanh layer on the first token."""
+    """Whether there is a dense tanh layer on that token."""
+
+    farthest: int | None = None
+    """Relative positions: greater distances count as this one; None for no limit."""
+    memory: int | None = None
+    """XLNet: how many tokens of earlier segments are remembered; None for all."""
+    reuse: int | None = None
+    """XLNet: how many tokens of a segment, its first ones, go into the memory; None for all."""
 
     dropout: float = 0.1
     attention_dropout: float = 0.1
@@ -80,6 +90,20 @@ class EncoderConfig:
         for name in ("dropout", "attention_dropout", "stochastic_depth"):
             if not 0.0 <= getattr(self, name) < 1.0:
                 raise ConfigError(f"'{name}' is {getattr(self, name)}; it must be at least 0 and below 1")
+        self._check_relative()
+
+    def _check_relative(self) -> None:
+        for name in ("farthest", "memory", "reuse"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ConfigError(f"'{name}' is {value}; it must be at least 1, or null")
+        if (self.positions == "relative") != (self.architecture == "xlnet"):
+            raise ConfigError("relative positions and the xlnet architecture are only to be had together")
+
+    @property
+    def limits_length(self) -> bool:
+        """Whether a sequence can be too long for the positions."""
+        return self.positions in {"learned", "sinusoidal"}
 
     @property
     def head_width(self) -> int:
@@ -160,6 +184,16 @@ SYSTEMS: dict[str, dict[str, Any]] = {
         "activation": "relu",
         "norm_eps": 1e-5,
         "pooler": False,
+    },
+    "xlnet": {
+        "architecture": "xlnet",
+        "vocab_size": 32000,
+        "positions": "relative",
+        "segments": 3,
+        "embedding_norm": False,
+        "summary": "last",
+        "pooler": False,
+        "pad_id": 5,
     },
 }
 """What makes each system itself, beside its size."""

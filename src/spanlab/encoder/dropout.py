@@ -16,13 +16,25 @@ _LEVELS = 1 << 16
 
 def scaled_mask(shape: torch.Size, p: float, dtype: torch.dtype) -> Tensor:
     """A CPU tensor that is 0 with probability p, and otherwise what keeps the expectation."""
-    count, dropped_levels = shape.numel(), round(p * _LEVELS)
+    dropped_levels = round(p * _LEVELS)
+    return _keep(shape, dropped_levels, dtype).mul_(_LEVELS / (_LEVELS - dropped_levels))
+
+
+def draw_signs(x: Tensor, p: float) -> Tensor:
+    """Like `x`: -1 with probability p (on a CPU a multiple of 1/65,536), otherwise 1."""
+    keep = _keep(x.shape, round(p * _LEVELS), x.dtype) if x.device.type == "cpu" else (torch.rand_like(x) >= p).to(x)
+    return keep.mul_(2.0).sub_(1.0)
+
+
+def _keep(shape: torch.Size, dropped_levels: int, dtype: torch.dtype) -> Tensor:
+    """A CPU tensor that is 0 for so many of 65,536 draws, and 1 for the others."""
+    count = shape.numel()
     drawn = torch.empty((count + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
     # int16 values are uniform over -32,768..32,767: those below the threshold are dropped. Compared straight into the
     # mask's dtype, there is no boolean tensor to convert in the forward and again in the backward pass.
     mask = torch.empty(count, dtype=dtype)
     torch.ge(drawn.view(torch.int16)[:count], dropped_levels - _LEVELS // 2, out=mask)
-    return mask.mul_(_LEVELS / (_LEVELS - dropped_levels)).view(shape)
+    return mask.view(shape)
 
 
 def dropout(x: Tensor, p: float, *, training: bool) -> Tensor:

@@ -21,7 +21,9 @@ class Embeddings(nn.Module):
         width, rows = config.table_width, config.max_positions + config.position_offset
         self.word = nn.Embedding(config.vocab_size, width)
         self.position = nn.Embedding(rows, width) if config.positions == "learned" else None
-        self.segment = nn.Embedding(config.segments, width) if config.segments else None
+        # Where positions are relative, segments are too: attention compares them.
+        tabled = config.segments and config.positions != "relative"
+        self.segment = nn.Embedding(config.segments, width) if tabled else None
         self.norm = build_norm(config.norm, width, config.norm_eps) if config.embedding_norm else None
         self.dropout = Dropout(config.dropout)
         self.scale = math.sqrt(width) if config.scale_embeddings else 1.0

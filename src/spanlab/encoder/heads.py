@@ -60,6 +60,35 @@ class CausalLMHead(nn.Module):
         return F.linear(hidden_KD, word_table_VE if self.decoder is None else self.decoder)
 
 
+class PermutationLMHead(nn.Module):
+    """The word table and a bias: the token at a place of XLNet's query stream."""
+
+    def __init__(self, config: EncoderConfig, *, tied: bool = True) -> None:
+        super().__init__()
+        self.bias = nn.Parameter(torch.zeros(config.vocab_size))
+        self.decoder = None if tied else nn.Parameter(torch.empty(config.vocab_size, config.table_width))
+        if self.decoder is not None:
+            nn.init.normal_(self.decoder, std=config.init_std)
+
+    def forward(self, hidden_KD: Tensor, word_table_VE: Tensor) -> Tensor:
+        """(K, V) logits."""
+        return F.linear(hidden_KD, word_table_VE if self.decoder is None else self.decoder, self.bias)
+
+
+class BidirectionalLMHead(nn.Module):
+    """ELMo's softmax: one output matrix for both directions, over what a direction hands on."""
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.decoder = nn.Parameter(torch.empty(config.vocab_size, config.table_width))
+        self.bias = nn.Parameter(torch.zeros(config.vocab_size))
+        nn.init.normal_(self.decoder, std=config.table_width**-0.5)
+
+    def forward(self, hidden_KE: Tensor) -> Tensor:
+        """(K, V) logits from one direction's hidden states."""
+        return F.linear(hidden_KE, self.decoder, self.bias)
+
+
 class SentencePairHead(nn.Module):
     """Two classes from the pooled vector: is the second segment the next one (NSP), are the two swapped (SOP)."""
 

@@ -63,7 +63,7 @@ def read_batch(
     )
     _check_range("input_ids", batch.input_ids_N, config.vocab_size, "the vocabulary")
     _check_range("token_type_ids", batch.segment_ids_N, config.segments, "the segment table")
-    if config.positions != "rotary":
+    if config.limits_length:
         rows = config.max_positions + config.position_offset
         _check_range("position_ids", batch.position_ids_N, rows, "the position table")
     return batch
@@ -90,7 +90,7 @@ def _pack(
         mask_BT = torch.ones(shape, dtype=torch.bool, device=device) if attention_mask is None else attention_mask != 0
         packing = pack(mask_BT)
     longest = max(run.length for run in packing.runs)
-    if longest > config.max_positions and config.positions != "rotary":
+    if longest > config.max_positions and config.limits_length:
         fix = "cut it into windows"
         raise InputError(f"a sequence has {longest} tokens and the encoder {config.max_positions} positions", fix=fix)
     return packing

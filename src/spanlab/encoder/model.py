@@ -15,12 +15,14 @@ from torch.utils.checkpoint import checkpoint
 
 from spanlab.encoder.attention import Surroundings
 from spanlab.encoder.block import Block
+from spanlab.encoder.cache import KeyValueCache, LayerCache, Step
 from spanlab.encoder.config import EncoderConfig
 from spanlab.encoder.embeddings import Embeddings
 from spanlab.encoder.inputs import Batch, read_batch
 from spanlab.encoder.norm import build_norm
-from spanlab.encoder.packing import Packing
+from spanlab.encoder.packing import Packing, pack_lengths
 from spanlab.encoder.positions import rotary_angles
+from spanlab.errors import ConfigError
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,10 @@ class Encoder(nn.Module):
     def __init__(self, config: EncoderConfig, embeddings: Embeddings | None = None) -> None:
         """`embeddings` are another encoder's, to share them (ELECTRA's generator and discriminator)."""
         super().__init__()
+        if config.positions == "relative":
+            raise ConfigError(
+                "this is not an encoder for relative positions", fix="take XLNetEncoder, or build_encoder"
+            )
         self.config = config
         self.embeddings = embeddings if embeddings is not None else Embeddings(config)
         widen = config.table_width != config.width
@@ -113,6 +119,33 @@ class Encoder(nn.Module):
             attentions=tuple(unpack_attention(layer, packing) for layer in weights) if output_attentions else None,
         )
 
+    @torch.no_grad()
+    def extend(self, cache: KeyValueCache, input_ids_N: Tensor, lengths_B: Tensor) -> Tensor:
+        """(N, D) the hidden states of new tokens, packed, that go on with the sequences of a cache, which keeps them.
+
+        Read at once or piece by piece, a sequence has the same hidden states. For inference: no gradient goes through.
+        """
+        packing = pack_lengths(len(input_ids_N), lengths_B)
+        step = cache.plan(packing)
+        places_N = step.places_N
+        if packing.source_N is not None:
+            places_N = torch.empty_like(places_N).index_copy_(0, packing.source_N, places_N)
+        batch = read_batch(
+            self.config,
+            input_ids=input_ids_N,
+            attention_mask=None,
+            token_type_ids=None,
+            position_ids=places_N + self.config.position_offset,
+            inputs_embeds=None,
+            lengths=lengths_B,
+        )
+        x_ND = self.embeddings(batch.input_ids_N, batch.position_ids_N)
+        if self.projection is not None:
+            x_ND = self.projection(x_ND)
+        states, _ = self._run_layers(x_ND, batch, None, want_weights=False, keep_states=False, kept=(cache, step))
+        cache.advance(step)
+        return packing.restore(states[-1])
+
     @property
     def word_table(self) -> Tensor:
         """(V, E) the word embeddings, which the heads use as their output matrix."""
@@ -131,16 +164,25 @@ class Encoder(nn.Module):
         return torch.tanh(self.pooler(hidden_ND.index_select(0, packing.first_tokens(hidden_ND.device))))
 
     def _run_layers(
-        self, x_ND: Tensor, batch: Batch, head_mask: Tensor | None, want_weights: bool, keep_states: bool
+        self,
+        x_ND: Tensor,
+        batch: Batch,
+        head_mask: Tensor | None,
+        want_weights: bool,
+        keep_states: bool,
+        kept: tuple[KeyValueCache, Step] | None = None,
     ) -> tuple[list[Tensor], list[tuple[Tensor, ...]]]:
         config = self.config
         rotary = rotary_angles(batch.position_ids_N, config.head_width) if config.positions == "rotary" else None
         around = Surroundings(batch.packing.runs, rotary, want_weights)
         states, all_weights = [x_ND], []
+        parts = iter(zip(kept[0].keys, kept[0].values, strict=True)) if kept is not None else iter(())
         for layer in range(config.layers):
             head_mask_H = head_mask[layer] if head_mask is not None and head_mask.dim() == 2 else head_mask
             skip_chance = config.stochastic_depth * (layer + 1) / config.layers
             for block in self.layers[layer * config.groups // config.layers]:  # type: ignore[attr-defined]
+                if kept is not None:
+                    around = replace(around, cache=LayerCache(*next(parts), kept[1]))
                 if config.checkpoint_layers and self.training and torch.is_grad_enabled():
                     x_ND, weights = checkpoint(block, x_ND, around, head_mask_H, skip_chance, use_reentrant=False)
                 else:

@@ -62,8 +62,14 @@ class Packing:
     def first_tokens(self, device: torch.device) -> Tensor:
         """(B,) where each sequence begins on the flat axis, in the user's order of sequences."""
         lengths = torch.tensor(self.sequence_lengths, device=device)
-        starts_B = torch.cumsum(lengths, 0) - lengths
-        return starts_B if self.order_B is None else starts_B[torch.argsort(self.order_B)]
+        return self._in_order(torch.cumsum(lengths, 0) - lengths)
+
+    def last_tokens(self, device: torch.device) -> Tensor:
+        """(B,) where each sequence has its last token on the flat axis, in the user's order of sequences."""
+        return self._in_order(torch.cumsum(torch.tensor(self.sequence_lengths, device=device), 0) - 1)
+
+    def _in_order(self, x_B: Tensor) -> Tensor:
+        return x_B if self.order_B is None else x_B[torch.argsort(self.order_B)]
 
 
 def pack(mask_BT: Tensor) -> Packing:

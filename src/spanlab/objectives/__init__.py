@@ -4,10 +4,14 @@ Examples and hidden states come in, sums of losses with the number of their term
 """
 
 from spanlab.objectives.batch import TensorBatch
+from spanlab.objectives.bidirectional_lm import BidirectionalLM
+from spanlab.objectives.carried import CarriedState
+from spanlab.objectives.causal_lm import CausalLM
 from spanlab.objectives.mixture import Mixture, weigh
 from spanlab.objectives.mlm import MaskedLM
 from spanlab.objectives.next_sentence import NextSentence
 from spanlab.objectives.objective import Criterion, CriterionLoss, Encoded, Objective, ObjectiveLoss, encode
+from spanlab.objectives.permutation_lm import PermutationLM
 from spanlab.objectives.projection import Projection, project
 from spanlab.objectives.replaced_token import ReplacedToken
 from spanlab.objectives.sentence_order import SentenceOrder
@@ -16,6 +20,9 @@ from spanlab.objectives.table import OBJECTIVES, build_criterion
 
 __all__ = [
     "OBJECTIVES",
+    "BidirectionalLM",
+    "CarriedState",
+    "CausalLM",
     "Criterion",
     "CriterionLoss",
     "Encoded",
@@ -24,6 +31,7 @@ __all__ = [
     "NextSentence",
     "Objective",
     "ObjectiveLoss",
+    "PermutationLM",
     "Projection",
     "ReplacedToken",
     "SentenceOrder",

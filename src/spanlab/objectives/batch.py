@@ -37,6 +37,9 @@ class TensorBatch:
     uniforms_K: Tensor
     """In single precision, which every device has."""
     pair_labels_B: Tensor
+    rank_N: Tensor | None = None
+    sight_N: Tensor | None = None
+    """Of examples with an order; else None."""
 
     @classmethod
     def from_examples(cls, examples: ExampleBatch, device: torch.device | str = "cpu") -> "TensorBatch":
@@ -62,4 +65,6 @@ class TensorBatch:
             offsets_S=move(examples.offsets),
             uniforms_K=move(examples.uniforms.astype(np.float32)),
             pair_labels_B=move(examples.pair_labels),
+            rank_N=None if examples.order is None else move(examples.order.rank),
+            sight_N=None if examples.order is None else move(examples.order.sight),
         )

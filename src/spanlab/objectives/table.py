@@ -6,24 +6,32 @@ A new objective is a file of its own and a row here.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 from torch import nn
 
 from spanlab.encoder import (
+    BidirectionalLMHead,
+    CausalLMHead,
     Electra,
+    Elmo,
     Encoder,
     EncoderConfig,
     MaskedLMHead,
+    PermutationLMHead,
     SentencePairHead,
     SpanBoundaryConfig,
     SpanBoundaryHead,
+    XLNetEncoder,
 )
 from spanlab.errors import ConfigError
+from spanlab.objectives.bidirectional_lm import BidirectionalLM
+from spanlab.objectives.causal_lm import CausalLM
 from spanlab.objectives.mixture import Mixture, active_weights
 from spanlab.objectives.mlm import MaskedLM
 from spanlab.objectives.next_sentence import NextSentence
 from spanlab.objectives.objective import Criterion, Objective
+from spanlab.objectives.permutation_lm import PermutationLM
 from spanlab.objectives.replaced_token import ReplacedToken
 from spanlab.objectives.sentence_order import SentenceOrder
 from spanlab.objectives.span_boundary import SpanBoundary
@@ -47,11 +55,13 @@ ON_ONE_ENCODER: dict[str, Entry] = {
     "sbo": Entry(SpanBoundary, _new_span_boundary_head),
     "nsp": Entry(NextSentence, lambda config, _: SentencePairHead(config)),
     "sop": Entry(SentenceOrder, lambda config, _: SentencePairHead(config)),
+    "clm": Entry(CausalLM, lambda config, _: CausalLMHead(config)),
 }
 """What can be mixed at will on the hidden states of one encoder."""
 
-OBJECTIVES = (*ON_ONE_ENCODER, "rtd")
-"""All names; `rtd` is trained on a generator and a discriminator, with `mlm` for the generator."""
+OBJECTIVES = (*ON_ONE_ENCODER, "rtd", "plm", "bilm")
+"""All names; `rtd` is trained on a generator and a discriminator, with `mlm` for the generator; `plm` by two streams
+of one encoder; `bilm` on an ELMo."""
 
 
 def build_criterion(
@@ -72,8 +82,14 @@ def build_criterion(
     active = active_weights(weights, OBJECTIVES)
     if isinstance(model, Electra) or "rtd" in active:
         return _build_pair(model, active)
+    if "plm" in active:
+        return _build_two_streams(model, active, heads.get("plm"))
+    if "bilm" in active:
+        return _build_bidirectional(model, active, heads)
     if {"nsp", "sop"} <= set(active):
         raise ConfigError("nsp and sop both ask about the pair, and a pair has one label", fix="set one of them to 0")
+    if "clm" in active:
+        _check_causal(model, active)
     if span_boundary is not None and "sbo" in heads:
         _check_span_boundary(heads["sbo"], span_boundary)
     options = span_boundary or SpanBoundaryConfig()
@@ -82,6 +98,32 @@ def build_criterion(
         entry = ON_ONE_ENCODER[name]
         objectives.append(entry.objective(heads[name] if name in heads else entry.new_head(model.config, options)))
     return Mixture(model, objectives, active)
+
+
+def _check_causal(model: Encoder, active: dict[str, float]) -> None:
+    """An encoder that looks ahead would read its targets, and an example is either masked or left as it is."""
+    if not model.config.causal:
+        fix = "take the gpt recipe, or set encoder.causal=true"
+        raise ConfigError(
+            f"the clm objective needs a causal encoder, and this {model.config.architecture} is not", fix=fix
+        )
+    others = sorted(set(active) - {"clm"})
+    if others:
+        raise ConfigError(
+            f"'{others[0]}' cannot be mixed with clm: examples have one kind of targets",
+            fix=f"set objectives.{others[0]}=0",
+        )
+
+
+def _build_bidirectional(model: Encoder, active: dict[str, float], heads: Mapping[str, nn.Module]) -> BidirectionalLM:
+    if not isinstance(model, Elmo):
+        fix = "take the elmo recipe, or set objectives.bilm=0"
+        raise ConfigError(f"the bilm objective trains an ELMo, and this is {model.config.architecture}", fix=fix)
+    others = sorted(set(active) - {"bilm"})
+    if others:
+        raise ConfigError(f"'{others[0]}' cannot be mixed with bilm", fix=f"set objectives.{others[0]}=0")
+    head = heads["bilm"] if "bilm" in heads else BidirectionalLMHead(model.config)
+    return BidirectionalLM(model, cast("BidirectionalLMHead", head), active["bilm"])
 
 
 def _build_pair(model: Encoder | Electra, active: dict[str, float]) -> ReplacedToken:
@@ -93,6 +135,17 @@ def _build_pair(model: Encoder | Electra, active: dict[str, float]) -> ReplacedT
         fix = f"set objectives.{others[0]}=0"
         raise ConfigError(f"'{others[0]}' cannot be mixed with a generator and a discriminator", fix=fix)
     return ReplacedToken(model, active)
+
+
+def _build_two_streams(model: Encoder, active: dict[str, float], head: nn.Module | None) -> PermutationLM:
+    if not isinstance(model, XLNetEncoder):
+        fix = "take the xlnet recipe, or set objectives.plm=0"
+        raise ConfigError("the plm objective needs an encoder with two streams, and this one has one", fix=fix)
+    others = sorted(set(active) - {"plm"})
+    if others:
+        raise ConfigError(f"'{others[0]}' cannot be mixed with plm", fix=f"set objectives.{others[0]}=0")
+    own = head if isinstance(head, PermutationLMHead) else PermutationLMHead(model.config)
+    return PermutationLM(model, own, active["plm"])
 
 
 def _check_span_boundary(head: nn.Module, wanted: SpanBoundaryConfig) -> None:

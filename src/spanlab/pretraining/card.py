@@ -6,7 +6,10 @@ from spanlab.configuration import to_mapping
 from spanlab.pretraining.recipe import Recipe
 from spanlab.version import __version__
 
-_TASKS = {"mlm": "fill-mask", "sbo": "fill-mask", "rtd": "feature-extraction"}
+_TASKS = {
+    **{"mlm": "fill-mask", "sbo": "fill-mask", "clm": "text-generation"},
+    **{"rtd": "feature-extraction", "plm": "feature-extraction", "bilm": "feature-extraction"},
+}
 
 
 def write_card(recipe: Recipe, corpora: list[str], tokens: int) -> str:
@@ -26,7 +29,7 @@ def write_card(recipe: Recipe, corpora: list[str], tokens: int) -> str:
         f"Pre-trained with SpanLab {__version__} on {', '.join(corpora)} ({tokens:,} tokens), seed {recipe.seed}.",
         "",
         f"- objectives: {weights}",
-        f"- masking: {recipe.masking.law}, {recipe.masking.ratio:.0%} of the tokens",
+        f"- corruption: {_corruption(recipe)}",
         f"- samples: {recipe.data.blocks}, up to {recipe.data.longest} tokens",
         "",
         "```python",
@@ -34,8 +37,8 @@ def write_card(recipe: Recipe, corpora: list[str], tokens: int) -> str:
         'encoder = spanlab.Encoder.from_pretrained("this folder")',
         "```",
         "",
-        "It loads in transformers where there is a class for its architecture. `spanlab fill` and `spanlab finetune`",
-        "take the folder as it is.",
+        "It loads in transformers where there is a class for its architecture. `spanlab finetune` takes the folder as",
+        "it is, and so does `spanlab fill` or `spanlab generate`, by its objectives.",
         "",
         "## Settings",
         "",
@@ -45,3 +48,11 @@ def write_card(recipe: Recipe, corpora: list[str], tokens: int) -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+def _corruption(recipe: Recipe) -> str:
+    if recipe.predicts_next:
+        return "none, neighbouring tokens are predicted"
+    if recipe.weighs("plm"):
+        return "none, tokens are predicted in random orders"
+    return f"{recipe.masking.law} masks, {recipe.masking.ratio:.0%} of the tokens"

@@ -1,40 +1,49 @@
 """How good a model is on text it has not seen: loss, accuracy and perplexity of every objective, with fixed masks.
 
 Beside them stands what a model that knew nothing but how often each token occurs would lose on the same targets
-(`unigram.mlm`, `unigram.sbo`): a loss below it is what was learnt from context.
+(`unigram.mlm`, `unigram.plm`, …): a loss below it is what was learnt from context.
 """
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spanlab.corpus.ragged import Numbers
+from spanlab.corruption import ExampleBatch
 from spanlab.objectives import Criterion, TensorBatch
-from spanlab.pretraining.samples import Samples, held_out_stretches
 from spanlab.training.losses import add_over_processes, add_parts
 from spanlab.training.place import Place
 
-BATCH = 32
-Frequencies = NDArray[np.float64]
+_TARGETS = {"mlm": "targets", "sbo": "boundary_targets", "plm": "targets", "clm": "targets", "bilm": "targets"}
+"""Where each objective that says tokens has them."""
+
+
+class HeldOutSamples(Protocol):
+    """What is scored, and what its unigram loss is made of."""
+
+    def held_out_turns(self, *, part: int, parts: int) -> Iterator[tuple[ExampleBatch, bool]]:
+        """The batches of one process, equally many for each, and whether each counts."""
+
+    def training_counts(self) -> Numbers:
+        """(V,) how often each token is there to be learnt from."""
 
 
 class HeldOut:
     """Scores a criterion on the held-out samples of a run; each process takes its share of them."""
 
-    def __init__(self, criterion: Criterion, samples: Samples) -> None:
+    def __init__(self, criterion: Criterion, samples: HeldOutSamples) -> None:
         self._criterion, self._samples = criterion, samples
-        self._batches = samples.held_out_batches(BATCH)
         self._unigram: dict[str, float] | None = None
 
     def __call__(self, place: Place) -> dict[str, float]:
         """Scores over all processes."""
         parts = []
-        # Every process runs the model equally often, as sharded models need: a last batch may not count.
-        for turn in range(-(-len(self._batches) // place.size)):
-            number = turn * place.size + place.rank
-            examples = self._samples.held_out_examples(self._batches[min(number, len(self._batches) - 1)])
+        for examples, counts in self._samples.held_out_turns(part=place.rank, parts=place.size):
             with place.autocast():
                 result = self._criterion(TensorBatch.from_examples(examples, place.device))
-            counts = number < len(self._batches)
             parts.append({name: part if counts else part.nothing() for name, part in result.parts.items()})
         added = add_over_processes(add_parts(parts), place)
         weights = self._criterion.weights
@@ -45,26 +54,17 @@ class HeldOut:
 
     def _unigram_losses(self) -> dict[str, float]:
         """What the training text's token frequencies alone lose on the held-out targets."""
-        predicted, bounded = [], []
-        for batch in self._batches:
-            examples = self._samples.held_out_examples(batch)
-            predicted.append(examples.targets)
-            bounded.append(examples.boundary_targets)
-        logs = -np.log(training_frequencies(self._samples))
-        targets = {"mlm": np.concatenate(predicted), "sbo": np.concatenate(bounded)}
-        return {
-            f"unigram.{name}": float(logs[ids].mean())
-            for name, ids in targets.items()
-            if name in self._criterion.weights and len(ids)
-        }
+        asked = [name for name in self._criterion.weights if name in _TARGETS]
+        found: dict[str, list[Numbers]] = defaultdict(list)
+        for examples, _ in self._samples.held_out_turns(part=0, parts=1):
+            for name in asked:
+                found[name].append(getattr(examples, _TARGETS[name]))
+        logs = -np.log(smoothed(self._samples.training_counts()))
+        targets = {name: np.concatenate(ids) for name, ids in found.items()}
+        return {f"unigram.{name}": float(logs[ids].mean()) for name, ids in targets.items() if len(ids)}
 
 
-def training_frequencies(samples: Samples) -> Frequencies:
-    """(V,) how often each token occurs in the text that is trained on, one more than counted so that none is 0."""
-    counts: Numbers = np.sum([examples.corpus.token_counts for examples in samples.corpora], axis=0, dtype=np.int64)
-    for examples in samples.corpora:
-        held_out = held_out_stretches(examples.corpus.counts.tokens, examples.recipe.data.held_out)
-        for start, stop in zip(*held_out, strict=True):
-            counts -= np.bincount(examples.corpus.read([start], [stop]).ids, minlength=len(counts))
-    frequencies: Frequencies = (counts + 1) / (counts + 1).sum()
-    return frequencies
+def smoothed(counts: Numbers) -> NDArray[np.float64]:
+    """(V,) shares of the tokens, each counted once more than it was seen, so that none is 0."""
+    shares: NDArray[np.float64] = (counts + 1) / (counts + 1).sum()
+    return shares

@@ -3,13 +3,23 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import nn
 
 from spanlab.configuration import Source, from_mapping, to_mapping
-from spanlab.encoder import Electra, Encoder, EncoderConfig, load_model, preset
+from spanlab.encoder import (
+    Electra,
+    Elmo,
+    ElmoConfig,
+    Encoder,
+    EncoderConfig,
+    build_encoder,
+    elmo_preset,
+    load_model,
+    preset,
+)
 from spanlab.encoder.transformers_encoder import TransformersEncoder
 from spanlab.encoder.vocabulary_transfer import transfer_vocabulary
 from spanlab.encoder.weights import locate_model
@@ -18,8 +28,10 @@ from spanlab.objectives import Criterion, build_criterion
 from spanlab.pretraining.recipe import Recipe
 from spanlab.text import Tokenizer, check_model_case
 
-_SETTINGS = {"dropout", "attention_dropout", "stochastic_depth", "checkpoint_layers"}
+_SETTINGS = {"dropout", "attention_dropout", "stochastic_depth", "checkpoint_layers", "memory", "reuse"}
 """What may be changed in the config of a model that is there already: no weight depends on it."""
+
+Shape = TypeVar("Shape", bound=EncoderConfig | ElmoConfig)
 
 
 @dataclass(frozen=True)
@@ -37,18 +49,21 @@ def build_model(recipe: Recipe, tokenizer: Tokenizer, init: str | Path | None = 
     """The model with its objectives, the same for the same recipe, tokenizer and `init` wherever it is built."""
     torch.manual_seed(recipe.seed)
     if init is None:
-        config = encoder_config(recipe, tokenizer)
-        model: Encoder | Electra = (
-            Electra.build(
-                config,
-                generator_share=recipe.generator.width_share,
-                share_embeddings=recipe.generator.share_embeddings,
-            )
-            if recipe.weighs("rtd")
-            else Encoder(config)
-        )
+        model = _new_model(recipe, tokenizer)
+        config = model.discriminator.config if isinstance(model, Electra) else model.config
         return Beginning(_criterion(model, recipe, {}), config, ())
     return _continue(recipe, tokenizer, init)
+
+
+def _new_model(recipe: Recipe, tokenizer: Tokenizer) -> Encoder | Electra:
+    if (recipe.body or recipe.system) == "elmo":
+        shape = elmo_preset(recipe.size, vocab_size=tokenizer.vocab_size)
+        return Elmo(_change_config(shape, recipe.encoder), tokenizer.vocabulary)
+    config = encoder_config(recipe, tokenizer)
+    if not recipe.weighs("rtd"):
+        return build_encoder(config)
+    generator = recipe.generator
+    return Electra.build(config, generator_share=generator.width_share, share_embeddings=generator.share_embeddings)
 
 
 def encoder_config(recipe: Recipe, tokenizer: Tokenizer) -> EncoderConfig:
@@ -59,6 +74,8 @@ def encoder_config(recipe: Recipe, tokenizer: Tokenizer) -> EncoderConfig:
         "pooler": recipe.weighs("nsp") or recipe.weighs("sop"),  # nothing else trains it
         "pad_id": tokenizer.pad_id,
     }
+    if base.positions == "relative":
+        fitted |= _remembered(recipe)
     if base.position_offset and tokenizer.pad_id is not None:
         fitted["position_offset"] = tokenizer.pad_id + 1
     config = _change_config(replace(base, **fitted), recipe.encoder)
@@ -71,9 +88,14 @@ def encoder_config(recipe: Recipe, tokenizer: Tokenizer) -> EncoderConfig:
     return config
 
 
-def _change_config(config: EncoderConfig, changes: Mapping[str, Any]) -> EncoderConfig:
+def _remembered(recipe: Recipe) -> dict[str, Any]:
+    """What the encoder has to know of the streams it reads."""
+    return {"memory": recipe.data.memory, "reuse": recipe.data.reuse}
+
+
+def _change_config(config: Shape, changes: Mapping[str, Any]) -> Shape:
     try:
-        return from_mapping(EncoderConfig, {**to_mapping(config), **changes}, Source())
+        return from_mapping(type(config), {**to_mapping(config), **changes}, Source())
     except ConfigError as error:
         raise ConfigError(f"in the 'encoder' section: {error.cause}", fix=error.fix) from None
 
@@ -126,17 +148,22 @@ def _continue_pair(recipe: Recipe, tokenizer: Tokenizer, folder: Path) -> Beginn
 
 def _as_asked(encoder: Encoder, recipe: Recipe) -> tuple[Encoder, tuple[str, ...]]:
     """The encoder with the settings of the recipe that leave its weights what they are; what else was asked for."""
-    asked = _change_config(encoder.config, recipe.encoder)
-    differing = {name for name in recipe.encoder if getattr(asked, name) != getattr(encoder.config, name)}
+    held = encoder.shape if isinstance(encoder, Elmo) else encoder.config
+    wanted = recipe.encoder
+    if encoder.config.positions == "relative":
+        wanted = {**_remembered(recipe), **wanted}
+    asked = _change_config(held, wanted)
+    differing = {name for name in wanted if getattr(asked, name) != getattr(held, name)}
     changes = set() if isinstance(encoder, TransformersEncoder) else differing & _SETTINGS
     notes = tuple(
-        f"encoder.{name} stays {getattr(encoder.config, name)}, as the model has it"
-        for name in recipe.encoder
+        f"encoder.{name} stays {getattr(held, name)}, as the model has it"
+        for name in wanted
         if name in differing and name not in changes
     )
     if not changes:
         return encoder, notes
-    changed = Encoder(replace(encoder.config, **{name: getattr(asked, name) for name in changes}))
+    shape = replace(held, **{name: getattr(asked, name) for name in changes})
+    changed = Elmo(shape) if isinstance(shape, ElmoConfig) else build_encoder(shape)
     changed.load_state_dict(encoder.state_dict())
     return changed, notes
 
@@ -161,6 +188,8 @@ def _fit_vocabulary(
             )
         fix = f"prepare the corpus with --tokenizer {folder}, or set extend_vocabulary=true"
         raise InputError("the corpus was prepared with another tokenizer than the model's", path=folder, fix=fix)
+    if isinstance(encoder, Elmo):
+        raise ConfigError("the vocabulary of an ELMo cannot be extended", fix="set extend_vocabulary=false")
     transfer = transfer_vocabulary(encoder, heads, own, tokenizer)
     return (
         f"vocabulary: {transfer.kept:,} tokens kept, {transfer.new:,} new ones begin as the mean of their old pieces",

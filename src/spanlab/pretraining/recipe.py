@@ -1,8 +1,8 @@
 """Recipes: what makes a system and how it is trained, from YAML and `key=value` overrides.
 
-A recipe is one of the shipped names (`spanbert`, `bert`, `roberta`, `albert`, `electra`) or the path of a YAML file.
-Its `sizes` section holds what differs between sizes; it is laid over the rest when the size is known, and overrides
-are laid over both.
+A recipe is one of the shipped names (`spanbert`, `bert`, `roberta`, `albert`, `electra`, `xlnet`, `gpt`, `elmo`) or
+the path of a YAML file. Its `sizes` section holds what differs between sizes; it is laid over the rest when the size is
+known, and overrides are laid over both.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ from spanlab.errors import ConfigError, did_you_mean
 from spanlab.objectives.table import OBJECTIVES
 from spanlab.training.settings import TrainingConfig
 
-BlockKind = Literal["documents", "full-sentences", "next-sentence", "sentence-order"]
+BlockKind = Literal["documents", "full-sentences", "next-sentence", "sentence-order", "columns"]
 PAIRS = ("next-sentence", "sentence-order")
 Size = Literal["tiny", "mini", "small", "base", "large"]
 
@@ -40,8 +40,21 @@ class DataConfig:
     """Sentence order: a chunk of one sentence takes a random second segment, as ALBERT's own script does."""
     spans: str | None = None
     """A JSON-lines file of spans for `masking.law: given`: {"start": 120, "end": 123}, in tokens of the corpus."""
+    columns: int | None = None
+    """Columns: how many continuous streams lie side by side. None: where steps go on from one another (XLNet, ELMo), as
+    many as sequences a step, which is the only number that will do then; else one."""
+    reuse: int | None = None
+    """Columns: how many tokens a block begins after the one before it, and how many of it are remembered (XLNet)."""
+    memory: int | None = None
+    """Columns: how many tokens of earlier blocks are remembered; None for no memory."""
+    random_second: float | None = None
+    """Columns with `reuse`: the rest of a block is two segments, the second with this chance from elsewhere (XLNet)."""
+    both_ways: bool = False
+    """Columns: the second half of them are read from their end to their beginning (XLNet)."""
 
     def __post_init__(self) -> None:
+        if self.columns is not None and self.columns < 1:
+            raise ConfigError(f"'data.columns' is {self.columns}; it must be at least 1, or null")
         if not 0 <= self.held_out < 1:
             raise ConfigError(f"'data.held_out' is {self.held_out}; it must be 0 or more and below 1")
         shares = sum(share for share, _ in self.phases)
@@ -98,6 +111,23 @@ class Recipe:
     def weighs(self, objective: str) -> bool:
         """Whether an objective is trained."""
         return self.objectives.get(objective, 0.0) > 0
+
+    @property
+    def predicts_next(self) -> bool:
+        """Whether targets are neighbouring tokens of a text that is left as it is, instead of masked ones."""
+        return self.weighs("clm") or self.weighs("bilm")
+
+    @property
+    def carries(self) -> bool:
+        """Whether a step goes on from what the one before it left behind: a memory, or the states of LSTMs."""
+        return self.data.blocks == "columns" and (self.weighs("plm") or self.weighs("bilm"))
+
+    @property
+    def columns(self) -> int:
+        """The streams that the corpus is cut into, where it is; 0 where samples stand for themselves."""
+        if self.data.blocks != "columns":
+            return 0
+        return self.data.columns or (self.training.batch_size if self.carries else 1)
 
 
 def shipped_recipes() -> list[str]:

@@ -7,22 +7,25 @@ Held out are stretches of each corpus, evenly spread over it: a sample belongs t
 on either side of a stretch is trained on, but no token of it, and a corpus of one long document can be split, too.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from spanlab.corpus import SampleOrder
+from spanlab.corpus.ragged import Numbers
 from spanlab.corpus.randomness import sample_keys
 from spanlab.corruption import ExampleBatch
 from spanlab.corruption.example import Integers, join_examples
 from spanlab.errors import ConfigError, InputError
 from spanlab.pretraining.examples import Examples
+from spanlab.pretraining.token_counts import token_counts
 
 CYCLE = 1024
 STRETCHES = 16
 SCORED = 1000
 """At most so many held-out samples of a corpus are scored; all of them stay out of training."""
+HELD_OUT_BATCH = 32
 HELD_OUT_EPOCH = 1 << 30
 """The epoch whose masks held-out samples always have; no training epoch comes so far."""
 
@@ -89,10 +92,24 @@ class Samples:
             batches += [(number, indices[first : first + size]) for first in range(0, len(indices), size)]
         return batches
 
-    def held_out_examples(self, batch: tuple[int, Integers]) -> ExampleBatch:
-        """The examples of one of the `held_out_batches`, with the masks they always have."""
-        number, indices = batch
-        return self.corpora[number].batch(indices, HELD_OUT_EPOCH)
+    def held_out_turns(self, *, part: int, parts: int) -> Iterator[tuple[ExampleBatch, bool]]:
+        """The held-out batches of one process, and whether each counts, with the masks they always have.
+
+        Every process has equally many, as sharded models need, so a last one may be another's and not count.
+        """
+        batches = self.held_out_batches(HELD_OUT_BATCH)
+        for first in range(0, len(batches), parts):
+            corpus, indices = batches[min(first + part, len(batches) - 1)]
+            yield self.corpora[corpus].batch(indices, HELD_OUT_EPOCH), first + part < len(batches)
+
+    def training_counts(self) -> Numbers:
+        """(V,) how often each token is there to be learnt from."""
+        each = [
+            token_counts(examples, *held_out_stretches(examples.corpus.counts.tokens, examples.recipe.data.held_out))
+            for examples in self.corpora
+        ]
+        counts: Numbers = np.sum(each, axis=0, dtype=np.int64)
+        return counts
 
 
 def held_out_stretches(tokens: int, share: float) -> tuple[Integers, Integers]:

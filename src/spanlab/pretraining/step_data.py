@@ -1,7 +1,7 @@
 """The batches of a pre-training run by step: phases of lengths, a batch that may grow, and shares for each process."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -9,6 +9,7 @@ import torch
 
 from spanlab.corpus import PreparedCorpus
 from spanlab.corruption import ExampleBatch
+from spanlab.corruption.example import Integers
 from spanlab.errors import ConfigError
 from spanlab.objectives import TensorBatch
 from spanlab.pretraining.examples import Examples
@@ -25,8 +26,26 @@ class Phase:
     samples: Samples
 
 
-class PretrainingData:
-    """What the loop asks for the batches of each step."""
+class ExampleSteps:
+    """What the loop asks about a batch of examples, however it was chosen."""
+
+    def tokens(self, batch: ExampleBatch) -> int:
+        """Tokens, special ones included."""
+        return len(batch.input_ids)
+
+    def to_device(self, batch: ExampleBatch, device: torch.device) -> TensorBatch:
+        """The same batch as tensors."""
+        return TensorBatch.from_examples(batch, device)
+
+    def describe(self, batch: ExampleBatch) -> Mapping[str, Any]:
+        """All arrays of the batch."""
+        order = {} if batch.order is None else vars(batch.order)
+        named = {**vars(batch), **{f"order.{name}": array for name, array in order.items()}}
+        return {name: array for name, array in named.items() if isinstance(array, np.ndarray)}
+
+
+class PretrainingData(ExampleSteps):
+    """What the loop asks for the batches of each step, where every sample stands for itself."""
 
     def __init__(self, corpora: Sequence[PreparedCorpus], weights: Sequence[float], recipe: Recipe) -> None:
         training = recipe.training
@@ -45,6 +64,8 @@ class PretrainingData:
         self.phases = [
             Phase(int(first), length, sampled[length]) for first, (_, length) in zip(firsts, lengths, strict=True)
         ]
+        self.held_out = self.phases[-1].samples if recipe.data.held_out else None
+        """What a model is scored on: samples of the last length."""
         self._warmup = round(training.batch_warmup * self.steps)
         self._warmup_samples = np.cumsum([0, *map(self.batch_size, range(self._warmup))])
 
@@ -65,15 +86,9 @@ class PretrainingData:
     def step(self, number: int, *, part: int, parts: int) -> list[ExampleBatch]:
         """The micro-batches of a step for one process."""
         first, size = self.samples_before(number), self.batch_size(number)
-        pieces = parts * self._accumulate
-        if size < pieces:
-            cause = (
-                f"a batch of {size} samples cannot be shared by {parts} processes with {self._accumulate} micro-batches"
-            )
-            raise ConfigError(cause, fix="raise training.batch_size or lower training.accumulate")
-        shares = np.array_split(np.arange(first, first + size), pieces)
         samples = self._phase(number).samples
-        return [samples.batch(shares[micro * parts + part]) for micro in range(self._accumulate)]
+        shares = deal(np.arange(first, first + size), self._accumulate, part=part, parts=parts)
+        return [samples.batch(share) for share in shares]
 
     def epoch(self, number: int) -> float:
         """Passes over the samples, those of every length counted as what they are."""
@@ -84,21 +99,19 @@ class PretrainingData:
             if phase.first < number
         )
 
-    def tokens(self, batch: ExampleBatch) -> int:
-        """Tokens, special ones included."""
-        return len(batch.input_ids)
-
-    def to_device(self, batch: ExampleBatch, device: torch.device) -> TensorBatch:
-        """The same batch as tensors."""
-        return TensorBatch.from_examples(batch, device)
-
-    def describe(self, batch: ExampleBatch) -> Mapping[str, Any]:
-        """All arrays of the batch."""
-        named = ((field.name, getattr(batch, field.name)) for field in fields(batch))
-        return {name: array for name, array in named if array is not None}
-
     def _phase(self, step: int) -> Phase:
         return [phase for phase in self.phases if phase.first <= max(0, min(step, self.steps - 1))][-1]
+
+
+def deal(numbers: Integers, micro_batches: int, *, part: int, parts: int) -> list[Integers]:
+    """The micro-batches that process `part` of `parts` takes of a step; the same places every time."""
+    pieces = parts * micro_batches
+    if len(numbers) < pieces:
+        cause = f"a batch of {len(numbers)} samples cannot be shared by {parts} processes"
+        cause = f"{cause} with {micro_batches} micro-batches"
+        raise ConfigError(cause, fix="raise training.batch_size or lower training.accumulate")
+    shares = np.array_split(numbers, pieces)
+    return [shares[micro * parts + part] for micro in range(micro_batches)]
 
 
 def replace_length(recipe: Recipe, length: int) -> Recipe:

@@ -15,6 +15,7 @@ from spanlab.corruption import ExampleBatch
 from spanlab.corruption.geometric import LengthLaw, draw_spans
 from spanlab.corruption.ngram import ngram_probabilities
 from spanlab.corruption.units import tokens_of, words_of
+from spanlab.errors import ConfigError
 from spanlab.pretraining.examples import Examples
 
 Fate = Literal["text", "special", "masked", "replaced", "kept"]
@@ -68,6 +69,11 @@ class MaskReport:
 
 def report_masks(examples: Examples, *, blocks: int = 3, epoch: int = 0) -> MaskReport:
     """Look at the first samples of the corpus."""
+    if examples.masking is None:
+        cause = (
+            f"the {examples.recipe.system} recipe masks nothing: each token is predicted from those on one side of it"
+        )
+        raise ConfigError(cause, fix="take a recipe with masks, such as spanbert")
     count = min(len(examples), max(blocks, _SAMPLE))
     batch = examples.batch(np.arange(count), epoch)
     fate = _fates(batch)

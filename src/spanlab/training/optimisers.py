@@ -1,7 +1,7 @@
 """The optimiser of a run, by its config.
 
-Every optimiser keeps `exp_avg`, `exp_avg_sq` and `step`, all tensors, for each parameter, and nothing else: state that
-can be written to safetensors by parameter name and read back to the bit.
+Every optimiser keeps tensors for each parameter (`exp_avg`, `exp_avg_sq` and `step`; Adagrad `sum` and `step`) and
+nothing else: state that can be written to safetensors by parameter name and read back to the bit.
 """
 
 import math
@@ -9,21 +9,26 @@ from typing import Any, Literal
 
 import torch
 from torch import nn
-from torch.optim import AdamW, Optimizer
+from torch.optim import Adagrad, AdamW, Optimizer
 
 from spanlab.training.lamb import Lamb
 from spanlab.training.parameter_groups import parameter_groups
 from spanlab.training.settings import TrainingConfig
 
+ADAGRAD_BEGINS_AT = 1.0
+"""What Adagrad's sums of squares begin with: as ELMo was trained."""
+
 
 def build_optimiser(module: nn.Module, config: TrainingConfig) -> Optimizer:
-    """AdamW, BERT's Adam or LAMB on the trainable parameters of `module`; each group knows its `lr_factor`."""
+    """AdamW, BERT's Adam, LAMB or Adagrad on the trainable parameters of `module`; each group knows its `lr_factor`."""
     groups = parameter_groups(module, config)
     optimiser: Optimizer
     if config.optimiser == "lamb":
         optimiser = Lamb(
             groups, lr=config.lr, betas=config.betas, eps=config.eps, bias_correction=config.bias_correction
         )
+    elif config.optimiser == "adagrad":
+        optimiser = Adagrad(groups, lr=config.lr, eps=config.eps, initial_accumulator_value=ADAGRAD_BEGINS_AT)
     else:
         kind = AdamW if config.bias_correction else UncorrectedAdamW
         optimiser = kind(groups, lr=config.lr, betas=config.betas, eps=config.eps, fused=True)

@@ -27,7 +27,7 @@ class TrainingConfig:
     batch_warmup: float = 0.0
     """The share of steps over which the batch grows linearly to its size."""
 
-    optimiser: Literal["adamw", "lamb"] = "adamw"
+    optimiser: Literal["adamw", "lamb", "adagrad"] = "adamw"
     lr: float = 1e-4
     betas: tuple[float, float] = (0.9, 0.999)
     eps: float = 1e-8

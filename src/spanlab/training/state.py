@@ -62,12 +62,11 @@ def restore_snapshot(parts: Parts, snapshot: Snapshot) -> None:
     seed_process(parts.place, parts.seed, snapshot.progress.step)
     own = _of_process(snapshot.processes, parts.place.rank)
     if own:
-        torch.set_rng_state(own.pop("random"))
+        torch.set_rng_state(own["random"])
         if parts.place.device.type == "cuda" and "cuda_random" in own:
-            torch.cuda.set_rng_state(own.pop("cuda_random"), parts.place.device)
-        own.pop("cuda_random", None)
+            torch.cuda.set_rng_state(own["cuda_random"], parts.place.device)
     if isinstance(parts.model, Carrier):
-        parts.model.load_carried_state({name.removeprefix("carried."): tensor for name, tensor in own.items()})
+        parts.model.load_carried_state(_of_all_processes(snapshot.processes))
 
 
 def seed_process(place: Place, seed: int, step: int = 0) -> None:
@@ -100,6 +99,12 @@ def _restore_optimiser(parts: Parts, moments: Tensors) -> None:
 def _carried(model: nn.Module) -> dict[str, Tensor]:
     carried = model.carried_state() if isinstance(model, Carrier) else {}
     return {f"carried.{name}": tensor.cpu() for name, tensor in carried.items()}
+
+
+def _of_all_processes(processes: Tensors) -> dict[str, Tensor]:
+    """What was carried by each process: together, so that other processes than before can go on with it."""
+    named = ((name.partition(".")[2], tensor) for name, tensor in processes.items())
+    return {name.removeprefix("carried."): tensor for name, tensor in named if name.startswith("carried.")}
 
 
 def _of_process(processes: Tensors, rank: int) -> dict[str, Tensor]:

@@ -62,10 +62,10 @@ class Carrier(Protocol):
     """A model that hands tensors from one step to the next (a memory): they are part of every checkpoint."""
 
     def carried_state(self) -> Mapping[str, Tensor]:
-        """The tensors of this process, by name."""
+        """The tensors of this process, by names that no other process has."""
 
     def load_carried_state(self, state: Mapping[str, Tensor]) -> None:
-        """Take up what `carried_state` gave; empty where this process had none."""
+        """Take up what `carried_state` gave in all processes, which may have been more or fewer."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,13 +11,16 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from spanlab.configuration import from_mapping, to_mapping
-from spanlab.encoder.config import EncoderConfig
+from spanlab.configuration import Source, from_mapping, to_mapping
+from spanlab.encoder.config import SYSTEMS, EncoderConfig
+from spanlab.encoder.elmo_config import ElmoConfig
 from spanlab.encoder.weights.config_keys import IGNORED_KEYS, REFUSED_SETTINGS
 from spanlab.errors import ConfigError, did_you_mean
 
 NATIVE_TYPE = "spanlab"
 """The `model_type` of encoders that no transformers class can hold; their config is an EncoderConfig as it is."""
+ELMO_TYPE = "spanlab-elmo"
+"""The `model_type` of ELMo, of which transformers has none; its config is an ElmoConfig as it is."""
 
 _BERT_KEYS = {
     "vocab_size": "vocab_size",
@@ -58,6 +61,21 @@ KEYS: dict[str, dict[str, str]] = {
     },
     "gpt2": {**_GPT_KEYS, "activation": "activation_function", "inner_width": "n_inner"},
     "openai-gpt": {**_GPT_KEYS, "activation": "afn"},
+    "xlnet": {
+        "vocab_size": "vocab_size",
+        "width": "d_model",
+        "layers": "n_layer",
+        "heads": "n_head",
+        "inner_width": "d_inner",
+        "activation": "ff_activation",
+        "dropout": "dropout",
+        "norm_eps": "layer_norm_eps",
+        "init_std": "initializer_range",
+        "pad_id": "pad_token_id",
+        "farthest": "clamp_len",
+        "memory": "mem_len",
+        "reuse": "reuse_len",
+    },
 }
 """Our field and their key, per architecture."""
 
@@ -87,6 +105,7 @@ SHAPES: dict[str, dict[str, Any]] = {
     },
     "gpt2": {**_GPT_SHAPE, "norm_place": "pre", "final_norm": True, "max_positions": 1024, "vocab_size": 50257},
     "openai-gpt": {**_GPT_SHAPE, "vocab_size": 40478},
+    "xlnet": {**SYSTEMS["xlnet"], "width": 1024, "layers": 24, "heads": 16, "inner_width": 4096, "memory": 512},
 }
 """What each architecture fixes, and what its config means where a key is left out."""
 
@@ -99,6 +118,8 @@ _ACTIVATIONS = {
     "swish": "silu",
 }
 _TRAINING_FIELDS = ("stochastic_depth", "checkpoint_layers")
+_XLNET_FIELDS = (*_TRAINING_FIELDS, "attention_dropout", "max_positions")
+"""transformers has one dropout for all of XLNet, and no length that it was trained at."""
 
 
 def read_config_json(folder: Path) -> dict[str, Any]:
@@ -130,6 +151,13 @@ def parse_config(mapping: Mapping[str, Any], path: Path | None = None) -> Encode
         raise ConfigError(error.cause, path=path, fix=error.fix) from None
 
 
+def parse_elmo_config(mapping: Mapping[str, Any], path: Path | None = None) -> ElmoConfig:
+    """The `ElmoConfig` of a `config.json` whose `model_type` says so."""
+    if not isinstance(mapping.get("encoder"), dict):
+        raise ConfigError("the section 'encoder' is missing", path=path)
+    return from_mapping(ElmoConfig, mapping["encoder"], Source(path=None if path is None else str(path)))
+
+
 def _refuse_unknown(mapping: Mapping[str, Any], keys: Mapping[str, str]) -> None:
     known = {*keys.values(), *IGNORED_KEYS, *REFUSED_SETTINGS}
     for key, value in mapping.items():
@@ -151,6 +179,12 @@ def _translate(model_type: str, mapping: Mapping[str, Any], keys: Mapping[str, s
     if model_type == "roberta":
         values["position_offset"] = (values["pad_id"] or 0) + 1
         values["max_positions"] = values.get("max_positions", EncoderConfig.max_positions) - values["position_offset"]
+    if model_type == "xlnet":
+        values["attention_dropout"] = values.get("dropout", EncoderConfig.attention_dropout)
+        # -1 and 0 stand for "no limit" there.
+        values |= {
+            name: values.get(name) if (values.get(name) or 0) > 0 else None for name in ("farthest", "memory", "reuse")
+        }
     return from_mapping(EncoderConfig, values)
 
 
@@ -167,7 +201,7 @@ def is_expressible(config: EncoderConfig) -> bool:
     if config.architecture not in KEYS:
         return False
     back = parse_config(write_config(config, "", torch_dtype="float32"))
-    neutral = {name: getattr(config, name) for name in (*_TRAINING_FIELDS, "pooler")}
+    neutral = {name: getattr(config, name) for name in (*_unwritten_fields(config), "pooler")}
     return _in_full(replace(back, **neutral)) == _in_full(config)
 
 
@@ -196,6 +230,8 @@ def write_config(config: EncoderConfig, class_name: str, *, torch_dtype: str) ->
         mapping["max_position_embeddings"] = config.max_positions + config.position_offset
     if config.architecture in {"gpt2", "openai-gpt"}:
         mapping["embd_pdrop"] = config.dropout
+    if config.architecture == "xlnet":
+        mapping |= {"clamp_len": config.farthest or -1, "d_head": config.head_width, "untie_r": True}
     return mapping
 
 
@@ -204,7 +240,17 @@ def native_config(config: EncoderConfig) -> dict[str, Any]:
     return {"model_type": NATIVE_TYPE, "architectures": ["SpanLabEncoder"], "encoder": to_mapping(config)}
 
 
+def elmo_config(shape: ElmoConfig) -> dict[str, Any]:
+    """The mapping for an ELMo."""
+    return {"model_type": ELMO_TYPE, "architectures": ["SpanLabElmo"], "encoder": to_mapping(shape)}
+
+
 def training_settings(config: EncoderConfig) -> dict[str, Any]:
     """The fields that `config.json` has no key for, where they differ from their defaults."""
     defaults = {field.name: field.default for field in fields(EncoderConfig)}
-    return {name: getattr(config, name) for name in _TRAINING_FIELDS if getattr(config, name) != defaults[name]}
+    names = _unwritten_fields(config)
+    return {name: getattr(config, name) for name in names if getattr(config, name) != defaults[name]}
+
+
+def _unwritten_fields(config: EncoderConfig) -> tuple[str, ...]:
+    return _XLNET_FIELDS if config.architecture == "xlnet" else _TRAINING_FIELDS

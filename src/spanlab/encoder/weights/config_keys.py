@@ -29,6 +29,7 @@ _RUNNING = """
 output_attentions output_hidden_states return_dict gradient_checkpointing chunk_size_feed_forward is_encoder_decoder
 cross_attention_hidden_size embd_pdrop n_ctx n_special predict_special_tokens net_structure_type gap_size
 num_memory_blocks down_scale_factor resid_pdrop reorder_and_upcast_attn keys_to_ignore_at_inference
+d_head bi_data same_length use_mems_eval use_mems_train start_n_top end_n_top
 """
 
 IGNORED_KEYS: frozenset[str] = frozenset((_BOOKKEEPING + _HEADS_AND_TASKS + _GENERATION + _RUNNING).split())
@@ -40,4 +41,6 @@ REFUSED_SETTINGS: dict[str, tuple[Any, ...]] = {
     "pruned_heads": ({}, None),
     "scale_attn_weights": (True, None),
     "scale_attn_by_inverse_layer_idx": (False, None),
+    "attn_type": ("bi",),
+    "untie_r": (True,),
 }

@@ -17,9 +17,12 @@ from torch import Tensor, nn
 
 from spanlab.configuration import Source, from_mapping
 from spanlab.encoder.config import EncoderConfig
+from spanlab.encoder.elmo import Elmo
 from spanlab.encoder.heads import (
+    BidirectionalLMHead,
     CausalLMHead,
     MaskedLMHead,
+    PermutationLMHead,
     ReplacedTokenHead,
     SentencePairHead,
     SpanBoundaryConfig,
@@ -33,6 +36,7 @@ from spanlab.encoder.weights.model import FORMAT_VERSION, HEAD_PURPOSES, LoadRep
 from spanlab.encoder.weights.names import NAMES, TASK_HEADS
 from spanlab.encoder.weights.translate import State, body_rules, normalise, to_ours
 from spanlab.encoder.weights.vocabulary import check_tokenizer_fits
+from spanlab.encoder.xlnet import build_encoder
 from spanlab.errors import ConfigError, WeightsError, did_you_mean
 
 HeadSettings = Mapping[str, Mapping[str, Any]]
@@ -46,6 +50,8 @@ def load_model(folder_or_id: str | Path, *, revision: str | None = None) -> Mode
     model_type = mapping.get("model_type")
     if model_type == config_json.NATIVE_TYPE:
         return _load_native(folder, mapping)
+    if model_type == config_json.ELMO_TYPE:
+        return _load_elmo(folder, mapping)
     if model_type not in config_json.KEYS:
         return _load_through_transformers(folder, model_type)
     described = _read_description(folder)
@@ -76,7 +82,7 @@ def assemble(
     body, used = to_ours(spelled, body_rules(names, config))
     body.update({name.removeprefix("encoder."): t for name, t in extra.items() if name.startswith("encoder.")})
     config = replace(config, pooler="pooler.weight" in body)
-    encoder = Encoder(config)
+    encoder = build_encoder(config)
     _fill(encoder, body, folder)
     heads: dict[str, nn.Module] = {}
     for name, rules in names.heads.items():
@@ -117,6 +123,10 @@ def _build_head(
         head: nn.Module = MaskedLMHead(config, tied=tied)
     elif name == "clm":
         head = CausalLMHead(config, tied=tied)
+    elif name == "plm":
+        head = PermutationLMHead(config, tied=tied)
+    elif name == "bilm":
+        head = BidirectionalLMHead(config)
     elif name in {"nsp", "sop"}:
         head = SentencePairHead(config)
     elif name == "rtd":
@@ -200,12 +210,25 @@ def _read_description(folder: Path) -> dict[str, Any]:
 def _load_native(folder: Path, mapping: Mapping[str, Any]) -> Model:
     config = config_json.parse_config(mapping, folder / "config.json")
     check_tokenizer_fits(folder, config.vocab_size)
-    encoder = Encoder(config)
+    encoder = build_encoder(config)
     _fill(encoder, tensors.read_folder(folder), folder)
     described = _read_description(folder)
     own, tasks = _read_own_weights(folder)
     heads = _own_heads(own, config, folder, described.get("head_settings", {}))
+    if "clm" in described.get("heads", ()) and "clm" not in heads:  # the word table itself, without a tensor of its own
+        heads["clm"] = _build_head("clm", config, {}, folder)
     return Model(encoder, heads, LoadReport(), folder, tasks, described)
+
+
+def _load_elmo(folder: Path, mapping: Mapping[str, Any]) -> Model:
+    shape = config_json.parse_elmo_config(mapping, folder / "config.json")
+    check_tokenizer_fits(folder, shape.vocab_size)
+    encoder, state = Elmo(shape), tensors.read_folder(folder)
+    _fill(encoder, state, folder)
+    report = LoadReport(tuple(sorted(set(state) - set(encoder.state_dict()))))
+    own, tasks = _read_own_weights(folder)
+    heads = _own_heads(own, encoder.config, folder, {})
+    return Model(encoder, heads, report, folder, tasks, _read_description(folder))
 
 
 def _load_through_transformers(folder: Path, model_type: object) -> Model:

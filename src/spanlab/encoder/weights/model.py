@@ -15,10 +15,12 @@ FORMAT_VERSION = 1
 HEAD_PURPOSES = {
     "mlm": "fill masks",
     "clm": "generate text",
+    "plm": "predict tokens in any order",
     "nsp": "judge the next sentence",
     "sop": "judge the order of sentences",
     "rtd": "detect replaced tokens",
     "sbo": "fill spans from their boundaries",
+    "bilm": "predict words in both directions",
     "sequence": "label sequences",
     "token": "label tokens",
     "answer": "find answers",
@@ -39,7 +41,7 @@ class Model:
 
     encoder: Encoder
     heads: dict[str, nn.Module] = field(default_factory=dict)
-    """By objective: mlm, clm, nsp, sop, rtd, sbo; a fine-tuned folder's sequence, token or answer."""
+    """By objective: mlm, clm, plm, bilm, nsp, sop, rtd, sbo; a fine-tuned folder's sequence, token or answer."""
     report: LoadReport = LoadReport()
     folder: Path | None = None
     tasks: dict[str, dict[str, Tensor]] = field(default_factory=dict)

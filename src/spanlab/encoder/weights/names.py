@@ -2,7 +2,7 @@
 
 A rule names one of our layers and the layer or layers of theirs that it is made of. `{g}` stands for a group of
 layers (a layer of its own in everything but ALBERT) and `{b}` for a block inside it. Queries, keys and values are
-three layers there and one here; GPT's linear layers are stored transposed.
+three layers there and one here; GPT's linear layers are stored transposed, and so are XLNet's, by heads.
 """
 
 from dataclasses import dataclass
@@ -16,6 +16,8 @@ class Rule:
     theirs: tuple[str, ...]
     """More than one: concatenated along the output axis."""
     transposed: bool = False
+    heads: int | None = None
+    """Their matrix has so many heads as an axis of its own, (D, H, W), where ours is (D, H·W)."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,8 @@ class Names:
     """Class names and the heads each holds, the fullest first; the last holds none."""
     headed_pooler: tuple[str, ...] = ()
     """The classes, beside the bare model, that have a pooler."""
+    bare_pooler: bool = True
+    """Whether the bare model has one, where there is one at all."""
     twin_bias: tuple[str, str] | None = None
     """Two names of the MLM head's bias: the one that is computed with, and the one the rules know.
 
@@ -213,6 +217,38 @@ OPENAI_GPT = Names(
     classes=(("OpenAIGPTLMHeadModel", ("clm",)), ("OpenAIGPTModel", ())),
 )
 
+_XLNET_ATTENTION = "layer.{g}.rel_attn"
+BY_HEADS = -1
+"""Stands in `Rule.heads` for the number of heads of the config."""
+
+XLNET = Names(
+    prefix="transformer.",
+    body=(
+        Rule("embeddings.word", ("word_embedding",)),
+        Rule("mask", ("mask_emb",)),
+        Rule(
+            "layers.{g}.attention.qkv.weight",
+            tuple(f"{_XLNET_ATTENTION}.{part}" for part in "qkv"),
+            transposed=True,
+            heads=BY_HEADS,
+        ),
+        Rule("layers.{g}.attention.position.weight", (f"{_XLNET_ATTENTION}.r",), transposed=True, heads=BY_HEADS),
+        Rule("layers.{g}.attention.output.weight", (f"{_XLNET_ATTENTION}.o",), heads=BY_HEADS),
+        Rule("layers.{g}.attention.content_bias", (f"{_XLNET_ATTENTION}.r_w_bias",)),
+        Rule("layers.{g}.attention.position_bias", (f"{_XLNET_ATTENTION}.r_r_bias",)),
+        Rule("layers.{g}.attention.segment_bias", (f"{_XLNET_ATTENTION}.r_s_bias",)),
+        Rule("layers.{g}.attention.segment", (f"{_XLNET_ATTENTION}.seg_embed",)),
+        Rule("layers.{g}.attention_norm", (f"{_XLNET_ATTENTION}.layer_norm",)),
+        Rule("layers.{g}.feed_forward.up", ("layer.{g}.ff.layer_1",)),
+        Rule("layers.{g}.feed_forward.down", ("layer.{g}.ff.layer_2",)),
+        Rule("layers.{g}.feed_forward_norm", ("layer.{g}.ff.layer_norm",)),
+        Rule("pooler", ("sequence_summary.summary",)),
+    ),
+    heads={"plm": (Rule("bias", ("lm_loss.bias",)), Rule("decoder", ("lm_loss.weight",)))},
+    classes=(("XLNetLMHeadModel", ("plm",)), ("XLNetModel", ())),
+    bare_pooler=False,
+)
+
 NAMES: dict[str, Names] = {
     "bert": BERT,
     "roberta": ROBERTA,
@@ -220,4 +256,5 @@ NAMES: dict[str, Names] = {
     "electra": ELECTRA,
     "gpt2": GPT2,
     "openai-gpt": OPENAI_GPT,
+    "xlnet": XLNET,
 }

@@ -14,6 +14,7 @@ from torch import nn
 
 from spanlab.configuration import to_mapping
 from spanlab.encoder.config import EncoderConfig
+from spanlab.encoder.elmo import Elmo
 from spanlab.encoder.heads import SpanBoundaryHead
 from spanlab.encoder.model import Encoder
 from spanlab.encoder.transformers_encoder import TransformersEncoder, quiet_transformers
@@ -82,6 +83,8 @@ def save_model(
 
 def _own_parts(encoder: Encoder, heads: Mapping[str, nn.Module]) -> tuple[State, State, dict[str, Any]]:
     """What goes into `model.safetensors`, `heads.safetensors` and `config.json`."""
+    if isinstance(encoder, Elmo):
+        return dict(encoder.state_dict()), head_state(heads, heads), config_json.elmo_config(encoder.shape)
     config, dtype = encoder.config, encoder.word_table.dtype
     if config_json.is_expressible(config):
         names = NAMES[config.architecture]
@@ -108,7 +111,7 @@ def split_state(
     body, used = to_theirs(encoder.state_dict(), tuple(body_rules(names, encoder.config)))
     assert used == set(encoder.state_dict()), set(encoder.state_dict()) - used
     extra = head_state(heads, set(heads) - set(held))
-    if held and class_name not in names.headed_pooler:
+    if not (class_name in names.headed_pooler if held else names.bare_pooler):
         pooler_rule = tuple(rule for rule in names.body if rule.ours == "pooler")
         pooler, _ = to_theirs(encoder.state_dict(), pooler_rule)
         body = {name: tensor for name, tensor in body.items() if name not in pooler}

@@ -42,7 +42,8 @@ def body_rules(names: Names, config: EncoderConfig) -> Iterator[Rule]:
         for group in range(config.groups):
             for block in range(config.inner_layers):
                 theirs = tuple(part.format(g=group, b=block) for part in rule.theirs)
-                yield Rule(rule.ours.format(g=group, b=block), theirs, rule.transposed)
+                heads = None if rule.heads is None else config.heads
+                yield Rule(rule.ours.format(g=group, b=block), theirs, rule.transposed, heads)
 
 
 def to_ours(theirs: State, rules: Iterator[Rule] | tuple[Rule, ...]) -> tuple[State, set[str]]:
@@ -54,7 +55,8 @@ def to_ours(theirs: State, rules: Iterator[Rule] | tuple[Rule, ...]) -> tuple[St
             sources = [part + suffix for part in rule.theirs]
             if not all(source in theirs for source in sources):
                 continue
-            parts = [theirs[source].t() if _turned(rule, suffix) else theirs[source] for source in sources]
+            whole = [theirs[source] if rule.heads is None else theirs[source].flatten(1) for source in sources]
+            parts = [part.t() if _turned(rule, suffix) else part for part in whole]
             ours[rule.ours + suffix] = parts[0].contiguous() if len(parts) == 1 else torch.cat(parts)
             used.update(sources)
     return ours, used
@@ -71,9 +73,10 @@ def to_theirs(ours: Mapping[str, Tensor], rules: Iterator[Rule] | tuple[Rule, ..
                 continue
             used.add(name)
             for part, tensor in zip(rule.theirs, ours[name].chunk(len(rule.theirs)), strict=True):
-                theirs[part + suffix] = (tensor.t() if _turned(rule, suffix) else tensor).contiguous()
+                turned = (tensor.t() if _turned(rule, suffix) else tensor).contiguous()
+                theirs[part + suffix] = turned if rule.heads is None else turned.view(len(turned), rule.heads, -1)
     return theirs, used
 
 
 def _turned(rule: Rule, suffix: str) -> bool:
-    return rule.transposed and suffix == ".weight"
+    return rule.transposed and (rule.ours + suffix).endswith(".weight")

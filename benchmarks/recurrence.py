@@ -1,0 +1,73 @@
+"""ELMo's recurrence, bounded and exact, beside torch's own LSTM with projections (which has no bound) and a plain loop.
+
+    python -m benchmarks.recurrence [--rounds 5] [--threads 2]
+
+One layer, forward and backward over 20 steps, at the shapes of size tiny, small and base.
+"""
+
+import argparse
+import warnings
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from benchmarks.measure import circumstances, in_turn, print_result
+from spanlab.encoder.projected_lstm import ProjectedLSTM
+
+STEPS = 20
+SHAPES = {"tiny": (64, 512, 64), "small": (64, 2048, 256), "base": (16, 4096, 512)}
+"""Sequences, cells, projection."""
+
+
+def contenders(sequences: int, cells: int, width: int) -> dict[str, Callable[[], object]]:
+    """The three ways on the same input."""
+    x_NP = torch.randn(STEPS * sequences, width, requires_grad=True)
+    ours = ProjectedLSTM(width, cells, width, clip=3.0)
+    theirs = nn.LSTM(width, cells, proj_size=width)
+
+    def bounded() -> None:
+        ours(x_NP, ours.begin(sequences), [sequences] * STEPS)[0].sum().backward()
+
+    def unbounded() -> None:
+        theirs(x_NP.view(STEPS, sequences, width))[0].sum().backward()
+
+    def plain() -> None:
+        plain_loop(ours, x_NP, sequences).sum().backward()
+
+    return {"ours": bounded, "torch": unbounded, "plain loop": plain}
+
+
+def plain_loop(layer: ProjectedLSTM, x_NP: Tensor, sequences: int) -> Tensor:
+    """The same numbers step by step, left to autograd."""
+    gates_N4C, state = layer.input(x_NP), layer.begin(sequences)
+    hidden, cell, outs = state.hidden_BP, state.cell_BC, []
+    for part in gates_N4C.split(sequences):
+        i, f, g, o = (part + hidden @ layer.recurrent.t()).chunk(4, dim=1)
+        cell = (torch.sigmoid(f) * cell + torch.sigmoid(i) * torch.tanh(g)).clamp(-3.0, 3.0)
+        hidden = ((torch.sigmoid(o) * torch.tanh(cell)) @ layer.projection.t()).clamp(-3.0, 3.0)
+        outs.append(hidden)
+    return torch.cat(outs)
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    warnings.filterwarnings("ignore", message="LSTM with projections is not supported with oneDNN")
+    ratios = {}
+    for size, shape in SHAPES.items():
+        seconds = in_turn(contenders(*shape), options.rounds)
+        shown = ", ".join(f"{name} {1000 * taken:.1f} ms" for name, taken in seconds.items())
+        print(f"{size}: {shown}")
+        ratios[size] = {
+            f"{name} / ours": round(seconds[name] / seconds["ours"], 2) for name in seconds if name != "ours"
+        }
+    print_result({"ratios": ratios, **circumstances()})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,67 @@
+"""`spanlab generate`: let a causal model go on with a text."""
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from spanlab.cli.output import note, print_json
+
+
+class Device(StrEnum):
+    """Where the model runs."""
+
+    auto = "auto"
+    cpu = "cpu"
+    cuda = "cuda"
+    mps = "mps"
+
+
+def generate(
+    model: Annotated[str, typer.Argument(help="A model folder, a run folder or a hub id, with a causal head.")],
+    text: Annotated[str, typer.Argument(help="What to go on with.")],
+    max_new_tokens: Annotated[int, typer.Option(help="How many tokens to add at the most.", min=1)] = 50,
+    temperature: Annotated[
+        float | None, typer.Option(help="0 always takes the likeliest token; 1 draws by the model's own law.")
+    ] = None,
+    top_k: Annotated[int | None, typer.Option(help="Draw among the k likeliest tokens.")] = None,
+    top_p: Annotated[float | None, typer.Option(help="Draw among the likeliest that make up this share.")] = None,
+    beams: Annotated[int, typer.Option(help="More than 1: beam search instead of drawing.", min=1)] = 1,
+    seed: Annotated[int, typer.Option(help="The same seed draws the same text.")] = 0,
+    cache: Annotated[bool, typer.Option(help="Keep keys and values; without, every step reads all again.")] = True,
+    device: Annotated[Device, typer.Option(help="Where the model runs.")] = Device.auto,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Continue a text with a causal language model, such as one of the gpt recipe.
+
+    Without --temperature, tokens are drawn at temperature 1, and beam search takes the likeliest.
+
+    Example: spanlab generate runs/novels "It was a dark" --max-new-tokens 40 --temperature 0.8 --seed 1
+    """
+    from spanlab.encoder.weights import load_model
+    from spanlab.inference.decoding import DecodingConfig
+    from spanlab.inference.generation import generate as continue_texts
+    from spanlab.text.tokenizer import Tokenizer
+    from spanlab.training.place import find_place
+
+    config = DecodingConfig(
+        max_new_tokens=max_new_tokens,
+        temperature=temperature if temperature is not None else float(beams == 1),
+        top_k=top_k,
+        top_p=top_p,
+        beams=beams,
+        seed=seed,
+    )
+    loaded = load_model(model)
+    head = loaded.head("clm")
+    assert loaded.folder is not None
+    tokenizer = Tokenizer.load(loaded.folder)
+    place = find_place(device.value, "fp32").device
+    loaded.encoder.to(place), head.to(place)
+    result = continue_texts(loaded, tokenizer, [text], config, use_cache=cache)[0]
+    if as_json:
+        print_json(result.to_dict())
+        return
+    typer.echo(result.full_text)
+    if result.ended == "positions":
+        note(f"stopped after {len(result.token_ids)} tokens: the model has no further position")

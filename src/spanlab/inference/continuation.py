@@ -1,0 +1,84 @@
+"""Sequences that grow token by token, and the logits of what may follow each.
+
+What enters are prompts of any lengths, what leaves is one row of logits a sequence; the caller chooses tokens and
+appends them. With a cache every token is read once; without one the whole sequences are read again at every step, which
+is the same function and serves to check it.
+
+Shapes: B sequences, N tokens, D width, V vocabulary.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from spanlab.encoder import CausalLMHead, Encoder, KeyValueCache
+from spanlab.errors import InputError
+
+
+class Continuation:
+    """Token sequences in the making."""
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        head: CausalLMHead,
+        prompts: Sequence[Sequence[int]],
+        *,
+        max_new_tokens: int,
+        use_cache: bool = True,
+    ) -> None:
+        _check_prompts(encoder, prompts)
+        self._encoder, self._head = encoder.eval(), head.eval()
+        self.sequences = [list(prompt) for prompt in prompts]
+        """Prompts and what was appended to them."""
+        table = encoder.word_table
+        room = min(max(map(len, prompts)) + max_new_tokens, encoder.config.max_positions)
+        self._cache = (
+            KeyValueCache(encoder.config, len(prompts), room, device=table.device, dtype=table.dtype)
+            if use_cache
+            else None
+        )
+        self._unread = self.sequences
+
+    def logits(self) -> Tensor:
+        """(B, V) in single precision; once for every token that is appended."""
+        unread = self._unread if self._cache is not None else self.sequences
+        device = self._encoder.word_table.device
+        ids_N = torch.tensor([token for ids in unread for token in ids], device=device)
+        lengths_B = torch.tensor([len(ids) for ids in unread], device=device)
+        with torch.no_grad():
+            if self._cache is not None:
+                hidden_ND = self._encoder.extend(self._cache, ids_N, lengths_B)
+            else:
+                hidden_ND = self._encoder(ids_N, lengths=lengths_B).hidden
+            last_BD = hidden_ND.index_select(0, torch.cumsum(lengths_B, 0) - 1)
+            return self._head(last_BD, self._encoder.word_table).float()  # type: ignore[no-any-return]
+
+    def append(self, tokens: Sequence[int]) -> None:
+        """One token to each sequence."""
+        self.sequences = [[*ids, token] for ids, token in zip(self.sequences, tokens, strict=True)]
+        self._unread = [[token] for token in tokens]
+
+    def select(self, rows: Sequence[int]) -> None:
+        """Go on with the sequences at `rows`, in that order; one may be taken several times."""
+        self.sequences = [self.sequences[row] for row in rows]
+        self._unread = [self._unread[row] for row in rows]
+        if self._cache is not None and list(rows) != list(range(len(self._cache.lengths))):
+            self._cache.select(rows)
+
+    @property
+    def positions(self) -> int:
+        """Tokens a sequence may have to be read; one more can be predicted, and nothing after it."""
+        return self._encoder.config.max_positions
+
+
+def _check_prompts(encoder: Encoder, prompts: Sequence[Sequence[int]]) -> None:
+    positions = encoder.config.max_positions
+    for number, prompt in enumerate(prompts):
+        which = f"prompt {number}" if len(prompts) > 1 else "the prompt"
+        if not len(prompt):
+            raise InputError(f"{which} holds no token", fix="give some text to go on with")
+        if len(prompt) > positions:
+            cause = f"{which} has {len(prompt)} tokens and the model {positions} positions"
+            raise InputError(cause, fix="shorten it; every token that follows takes a position, too")

@@ -1,0 +1,89 @@
+"""Text that goes on: a causal model's continuation of prompts, by greedy search, sampling or beam search.
+
+What enters are texts, what leaves are frozen results with the continuation and the whole text.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, cast
+
+from spanlab.encoder import CausalLMHead, Encoder, Model
+from spanlab.errors import InputError
+from spanlab.inference.beam_search import search_beams
+from spanlab.inference.continuation import Continuation
+from spanlab.inference.decoding import Decoded, DecodingConfig, Ending, decode_tokens
+from spanlab.text.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True, kw_only=True)
+class Generation:
+    """One prompt and what a model goes on with."""
+
+    prompt: str
+    text: str
+    """What follows the prompt, with the space before it if there is one."""
+    full_text: str
+    """The prompt as it was given, and what follows."""
+    token_ids: tuple[int, ...]
+    """Of `text`, without a stop token."""
+    ended: Ending
+    """`stop` by a token that ends texts, `length` at the asked number, `positions` where the model has no more."""
+    log_probability: float
+    """Of what follows, under the model."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {**asdict(self), "token_ids": list(self.token_ids)}
+
+
+def generate_ids(
+    encoder: Encoder,
+    head: CausalLMHead,
+    prompts: Sequence[Sequence[int]],
+    config: DecodingConfig,
+    *,
+    use_cache: bool = True,
+) -> list[Decoded]:
+    """What follows each of the prompts, which may be of different lengths, as token ids."""
+    if not prompts:
+        return []
+    if not encoder.config.causal:
+        cause = f"this {encoder.config.architecture} encoder looks at what follows, so it cannot generate text"
+        raise InputError(cause, fix="take a causal model, such as one of the gpt recipe")
+    continuation = Continuation(encoder, head, prompts, max_new_tokens=config.max_new_tokens, use_cache=use_cache)
+    return search_beams(continuation, config) if config.beams > 1 else decode_tokens(continuation, config)
+
+
+def generate(
+    model: Model,
+    tokenizer: Tokenizer,
+    prompts: Sequence[str],
+    config: DecodingConfig | None = None,
+    *,
+    use_cache: bool = True,
+) -> list[Generation]:
+    """The model's continuation of each text.
+
+    A text ends with the tokenizer's separator (GPT's <|endoftext|>), beside the stop ids of the config.
+    """
+    config = config or DecodingConfig()
+    head = cast("CausalLMHead", model.head("clm"))
+    if tokenizer.sep_id is not None and tokenizer.sep_id not in config.stop_ids:
+        config = replace(config, stop_ids=(*config.stop_ids, tokenizer.sep_id))
+    ids = [[int(token) for token in tokens.ids] for tokens in tokenizer.encode_batch(prompts)]
+    found = generate_ids(model.encoder, head, ids, config, use_cache=use_cache)
+    return [_worded(tokenizer, *one) for one in zip(prompts, ids, found, strict=True)]
+
+
+def _worded(tokenizer: Tokenizer, prompt: str, prompt_ids: list[int], decoded: Decoded) -> Generation:
+    """A result as text. Spaces are the decoder's affair, so the new text is what the whole has more than the prompt."""
+    before, whole = tokenizer.decode(prompt_ids), tokenizer.decode([*prompt_ids, *decoded.ids])
+    text = whole.removeprefix(before) if whole.startswith(before) else tokenizer.decode(decoded.ids)
+    return Generation(
+        prompt=prompt,
+        text=text,
+        full_text=prompt + text,
+        token_ids=decoded.ids,
+        ended=decoded.ended,
+        log_probability=decoded.log_probability,
+    )

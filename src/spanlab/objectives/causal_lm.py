@@ -1,0 +1,49 @@
+"""Causal language modelling: the next token, from the hidden state of the one before it.
+
+Radford et al. 2018, GPT. Needs examples whose targets are the tokens that follow, and a causal encoder: one that looks
+ahead would see what it is to predict. Every position is predicted, and logits are still never held all at once.
+
+Shapes: N tokens, K predicted tokens, D width, V vocabulary, E width of the word table.
+"""
+
+from torch import Tensor, nn
+
+from spanlab.corruption.example import ExampleBatch
+from spanlab.encoder import CausalLMHead
+from spanlab.objectives.batch import TensorBatch
+from spanlab.objectives.objective import Encoded, ObjectiveLoss, token_metrics
+from spanlab.objectives.projection import project
+
+
+class CausalLM(nn.Module):
+    """The causal head and its loss."""
+
+    name = "clm"
+
+    def __init__(self, head: CausalLMHead) -> None:
+        super().__init__()
+        self.head = head
+
+    def count(self, examples: ExampleBatch) -> int:
+        """K."""
+        return len(examples.positions)
+
+    def require_targets(self, examples: ExampleBatch) -> None:
+        """Any batch will do: one of single tokens has a loss of zero."""
+
+    def forward(self, encoded: Encoded, batch: TensorBatch) -> ObjectiveLoss:
+        """The cross-entropy summed over the tokens that follow another."""
+        hidden_KD = encoded.hidden_ND
+        if len(batch.positions_K) < len(hidden_KD):
+            hidden_KD = hidden_KD.index_select(0, batch.positions_K)
+        return causal_lm_loss(self.head, hidden_KD, encoded.word_table_VE, batch.targets_K)
+
+    def metrics(self, loss: ObjectiveLoss) -> dict[str, float]:
+        """Mean loss, accuracy and perplexity of the next token."""
+        return token_metrics(loss)
+
+
+def causal_lm_loss(head: CausalLMHead, hidden_KD: Tensor, word_table_VE: Tensor, targets_K: Tensor) -> ObjectiveLoss:
+    """The cross-entropy of what follows, summed; also what a task adds to its own loss to keep the language model."""
+    found = project(hidden_KD, word_table_VE if head.decoder is None else head.decoder, None, targets_K)
+    return ObjectiveLoss(total=found.total, count=len(targets_K), tallies={"correct": found.correct})

@@ -1,0 +1,131 @@
+"""Permutation language modelling: predicted tokens one after the other in a random order, each from those before it.
+
+Yang et al. 2019, XLNet. Needs examples with an order. The encoder sees true tokens; its query stream, computed at the
+predicted places alone, knows what the order allows. The word table with a bias says the token.
+
+Where the encoder's config has a memory, what it remembers of a stream is carried from step to step. It is part of a
+run's state: `carried_state` and `load_carried_state` save and restore it. Evaluation has a memory of its own.
+
+Shapes: B sequences, T tokens of each, K predicted tokens of the batch, P of a sequence, D width.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from spanlab.corruption.example import ExampleBatch, Integers, Order
+from spanlab.encoder import PermutationLMHead, XLNetEncoder
+from spanlab.errors import InputError
+from spanlab.objectives.batch import TensorBatch
+from spanlab.objectives.carried import CarriedState
+from spanlab.objectives.mixture import weigh
+from spanlab.objectives.objective import CriterionLoss, ObjectiveLoss, token_metrics
+from spanlab.objectives.projection import project
+
+
+class PermutationLM(nn.Module):
+    """An XLNet encoder with its head and loss; to a training loop it looks like `Mixture`."""
+
+    name = "plm"
+
+    def __init__(self, encoder: XLNetEncoder, head: PermutationLMHead, weight: float = 1.0) -> None:
+        super().__init__()
+        self.weights = {self.name: weight}
+        self.encoder, self.head = encoder, head
+        self._carried = {"train": CarriedState(), "dev": CarriedState()}
+
+    @property
+    def heads(self) -> dict[str, nn.Module]:
+        """The head, as `save_model` takes it."""
+        return {self.name: self.head}
+
+    def counts(self, examples: ExampleBatch) -> dict[str, int]:
+        """The predicted tokens."""
+        return {self.name: len(examples.positions)}
+
+    def require_targets(self, examples: ExampleBatch) -> None:
+        """Refuse examples without an order."""
+        _order_of(examples)
+
+    def forward(self, batch: TensorBatch, counts: Mapping[str, int] | None = None) -> CriterionLoss:
+        """The loss of this batch as a part of a step with `counts` terms; alone, its own counts."""
+        order = _order_of(batch.examples)
+        assert batch.rank_N is not None
+        assert batch.sight_N is not None
+        shape = (len(batch.examples.lengths), -1)
+        rank_BT, sight_BT = batch.rank_N.view(shape), batch.sight_N.view(shape)
+        places_BP, rows_K = _places_by_sequence(batch.examples.positions, *rank_BT.shape)
+        read = self.encoder.read(
+            batch.input_ids_N.view(shape),
+            visible_BTT=rank_BT[:, None, :] < sight_BT[:, :, None],
+            places_BK=places_BP.to(rank_BT.device),
+            segment_ids_BT=None if batch.segment_ids_N is None else batch.segment_ids_N.view(shape),
+            memory_LBMD=self._recall(batch),
+            backward_rows=_backward_rows(order),
+        )
+        self._remember(batch, read.memory_LBMD)
+        assert read.predicted_BKD is not None
+        hidden_KD = read.predicted_BKD.flatten(0, 1)
+        if rows_K is not None:
+            hidden_KD = hidden_KD.index_select(0, rows_K.to(hidden_KD.device))
+        return weigh({self.name: self._loss(hidden_KD, batch)}, self.weights, counts)
+
+    def metrics(self, parts: Mapping[str, ObjectiveLoss]) -> dict[str, float]:
+        """Mean loss, accuracy and perplexity of the predicted tokens."""
+        return {f"{metric}.{self.name}": value for metric, value in token_metrics(parts[self.name]).items()}
+
+    def carried_state(self) -> dict[str, Tensor]:
+        """What is remembered of each stream in training, to be saved with a checkpoint."""
+        return self._carried["train"].tensors()
+
+    def load_carried_state(self, state: Mapping[str, Tensor]) -> None:
+        """Go on with what was remembered."""
+        self._carried["train"].load(state)
+
+    def _recall(self, batch: TensorBatch) -> Tensor | None:
+        """(L, B, M, D) what is remembered of the streams."""
+        if self.encoder.config.memory is None:
+            return None
+        examples, carried = batch.examples, self._carried["train" if self.training else "dev"]
+        begun = carried.begin(examples.indices, examples.columns, batch.input_ids_N.device)
+        return None if begun is None else begun["memory"].transpose(0, 1)
+
+    def _remember(self, batch: TensorBatch, memory_LBMD: Tensor) -> None:
+        if self.encoder.config.memory is not None:
+            examples, carried = batch.examples, self._carried["train" if self.training else "dev"]
+            carried.keep(examples.indices, examples.columns, {"memory": memory_LBMD.transpose(0, 1)})
+
+    def _loss(self, hidden_KD: Tensor, batch: TensorBatch) -> ObjectiveLoss:
+        table_VD = self.encoder.word_table if self.head.decoder is None else self.head.decoder
+        projection = project(hidden_KD, table_VD, self.head.bias, batch.targets_K)
+        tallies = {"correct": projection.correct}
+        return ObjectiveLoss(total=projection.total, count=len(batch.examples.positions), tallies=tallies)
+
+
+def _order_of(examples: ExampleBatch) -> Order:
+    if examples.order is None:
+        fix = "set masking.law=permutation, or objectives.plm=0"
+        raise InputError("the examples have no order of prediction for the plm objective", fix=fix)
+    return examples.order
+
+
+def _backward_rows(order: Order) -> int:
+    """How many sequences, the last ones, are read backwards."""
+    if (order.backward[:-1] & ~order.backward[1:]).any():
+        raise InputError("examples that are read backwards must come after the others in a batch")
+    return int(order.backward.sum())
+
+
+def _places_by_sequence(positions_K: Integers, batch: int, tokens: int) -> tuple[Tensor, Tensor | None]:
+    """(B, P) the predicted places of each sequence and, unless all have P, the (K,) rows of B·P that are real."""
+    row_K, place_K = np.divmod(positions_K, tokens)
+    counts_B = np.bincount(row_K, minlength=batch)
+    most = int(counts_B.max(initial=1))
+    if (counts_B == most).all():
+        return torch.from_numpy(place_K.reshape(batch, most)), None
+    column_K = np.arange(len(row_K)) - np.repeat(np.cumsum(counts_B) - counts_B, counts_B)
+    places_BP = np.zeros((batch, most), np.int64)
+    places_BP[row_K, column_K] = place_K
+    return torch.from_numpy(places_BP), torch.from_numpy(row_K * most + column_K)
