@@ -35,18 +35,18 @@ def rouge_words(language: str = "en") -> Callable[[str], list[str]]:
 
 
 def score_rouge(
-    references: Sequence[str | Sequence[str]], predicted: Sequence[str], *, language: str = "en"
+    references: Sequence[str | Sequence[str]], predicted: Sequence[str], *, language: str | Sequence[str] = "en"
 ) -> dict[str, float]:
-    """The mean scores of the predicted summaries; a text may have several references."""
+    """The mean scores of the predicted summaries; a text may have several references, and a language of its own."""
     try:
         from rouge_score.rouge_scorer import RougeScorer
     except ImportError:
         raise MissingExtraError("summarise", "scoring summaries") from None
     check_paired(references, predicted, "summaries")
-    english = language == "en"
-    scorer = RougeScorer(list(_NAMES), use_stemmer=english, tokenizer=None if english else _Words())
+    languages = [language] * len(predicted) if isinstance(language, str) else language
+    scorers = {True: RougeScorer(list(_NAMES), use_stemmer=True), False: RougeScorer(list(_NAMES), tokenizer=_Words())}
     scores = [
-        scorer.score_multi([wanted] if isinstance(wanted, str) else list(wanted), found)
-        for wanted, found in zip(references, predicted, strict=True)
+        scorers[spoken == "en"].score_multi([wanted] if isinstance(wanted, str) else list(wanted), found)
+        for wanted, found, spoken in zip(references, predicted, languages, strict=True)
     ]
     return {name: 100.0 * sum(score[name].fmeasure for score in scores) / len(scores) for name in _NAMES}

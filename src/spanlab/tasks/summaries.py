@@ -8,6 +8,7 @@ examples, or results; a text that came as a list is its sentences put together, 
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, get_args
 
 from spanlab.errors import ConfigError
@@ -23,6 +24,8 @@ from spanlab.text.sentences import sentence_spans
 _DOCUMENTS = ("text", "sentences", "source")
 _LABELS = ("labels", "source_labels")
 _SUMMARIES = ("summary", "target")
+_JOINTS = {"en": " ", "ko": " ", "zh": ""}
+"""What stands between two sentences."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,10 +46,15 @@ class SummaryExample:
         """Their texts."""
         return [self.text[start:end] for start, end in self.spans]
 
+    @cached_property
+    def language(self) -> str:
+        """Whose words and sentences these are, told from the script."""
+        return script_language([self.text])
+
     def put_together(self, chosen: Sequence[int]) -> str:
         """The summary that some of its sentences make."""
         sentences = self.sentences
-        return _joint(sentences).join(sentences[number] for number in chosen)
+        return _JOINTS[self.language].join(sentences[number] for number in chosen)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,17 +159,12 @@ def read_document(row: Row, *, labelled: bool) -> SummaryExample:
 def _joined(sentences: Sequence[str]) -> tuple[str, tuple[tuple[int, int], ...]]:
     """Sentences as one text, and where each of them is; blank ones are left out."""
     filled = [each.strip() for each in sentences if each.strip()]
-    joint = _joint(filled)
+    joint = _JOINTS[script_language(filled)]
     spans, place = [], 0
     for each in filled:
         spans.append((place, place + len(each)))
         place += len(each) + len(joint)
     return joint.join(filled), tuple(spans)
-
-
-def _joint(sentences: Sequence[str]) -> str:
-    """What stands between two sentences; nothing in Chinese."""
-    return "" if script_language(sentences) == "zh" else " "
 
 
 def _read_limit(row: Row) -> Limit | None:

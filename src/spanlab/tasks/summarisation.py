@@ -26,7 +26,6 @@ from spanlab.tasks.oracle_sentences import RougeOracle
 from spanlab.tasks.problem import Problem
 from spanlab.tasks.result import Mistake, Scores, about
 from spanlab.tasks.sample import Sample
-from spanlab.tasks.script_language import script_language
 from spanlab.tasks.sentence_head import SentenceHead
 from spanlab.tasks.sentence_selection import Limit, LimitUnit, lead_sentences, select_sentences
 from spanlab.tasks.sentence_windows import cut_document
@@ -158,7 +157,7 @@ class Summarisation:
         if example.labels is not None:
             return np.array(example.labels, np.float32)
         labels = np.zeros(len(example.spans), np.float32)
-        oracle = RougeOracle(self._language([example]))
+        oracle = RougeOracle(self._language(example))
         labels[oracle.choose(example.sentences, example.references, self._limit(example))] = 1.0
         return labels
 
@@ -221,42 +220,42 @@ class Summarisation:
 
     def score(self, examples: Sequence[SummaryExample], results: Sequence[SummaryResult]) -> Scores:
         """ROUGE, and beside it that of the first sentences and of the best ones, under the same limit."""
-        language = self._language(examples)
-        limits = tuple(self._limit(example) for example in examples)
-        metrics = score_rouge(
-            [example.references for example in examples], [result.summary for result in results], language=language
-        )
-        beside = score_baselines(tuple(examples), limits, language)
+        languages = tuple(map(self._language, examples))
+        references, found = [example.references for example in examples], [result.summary for result in results]
+        metrics = score_rouge(references, found, language=languages)
+        beside = score_baselines(tuple(examples), tuple(map(self._limit, examples)), languages)
         return Scores(task=self.name, count=len(examples), metrics={**metrics, **beside})
 
     def mistake(self, example: SummaryExample, result: SummaryResult) -> Mistake | None:
         """A summary that has not all words of a reference."""
-        likeness = RougeOracle(self._language([example])).likeness(result.summary, example.references)
+        likeness = RougeOracle(self._language(example)).likeness(result.summary, example.references)
         if likeness == 1.0:
             return None
         gold = " | ".join(example.references)
         return Mistake(badness=1 - likeness, shown=result.to_html(), gold=gold, predicted=result.summary)
 
-    def _language(self, examples: Sequence[SummaryExample]) -> str:
-        chosen = self.config.language
-        return script_language(example.text for example in examples) if chosen == "auto" else chosen
+    def _language(self, example: SummaryExample) -> str:
+        return example.language if self.config.language == "auto" else self.config.language
 
 
 @lru_cache(maxsize=2)
-def score_baselines(examples: tuple[SummaryExample, ...], limits: tuple[Limit, ...], language: str) -> dict[str, float]:
+def score_baselines(
+    examples: tuple[SummaryExample, ...], limits: tuple[Limit, ...], languages: tuple[str, ...]
+) -> dict[str, float]:
     """`lead_rouge1`, …, `oracle_rouge1`, …; kept, because a run scores the same dev set many times."""
-    oracle = RougeOracle(language)
+    oracles = {language: RougeOracle(language) for language in set(languages)}
     references = [example.references for example in examples]
+    circumstances = list(zip(examples, limits, languages, strict=True))
     chosen = {
-        "lead": [lead_sentences(one.sentences, limit) for one, limit in zip(examples, limits, strict=True)],
+        "lead": [lead_sentences(one.sentences, limit) for one, limit, _ in circumstances],
         "oracle": [
-            oracle.choose(one.sentences, one.references, limit) for one, limit in zip(examples, limits, strict=True)
+            oracles[spoken].choose(one.sentences, one.references, limit) for one, limit, spoken in circumstances
         ],
     }
     scores: dict[str, float] = {}
     for name, numbers in chosen.items():
         summaries = [example.put_together(each) for example, each in zip(examples, numbers, strict=True)]
-        rouge = score_rouge(references, summaries, language=language)
+        rouge = score_rouge(references, summaries, language=languages)
         scores |= {f"{name}_{metric}": value for metric, value in rouge.items()}
     return scores
 
