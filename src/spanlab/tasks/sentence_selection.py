@@ -2,7 +2,7 @@
 
 What enters is a score for every sentence and how long a summary may be; what leaves is the numbers of the chosen
 sentences. Trigram blocking is the rule of BERTSUM: a sentence that shares three words in a row with a better one is
-passed over. A summary always has a sentence, even one that is longer than the limit allows.
+passed over. A summary always has a sentence: where all are longer than the limit allows, a shortest one.
 """
 
 from collections.abc import Sequence
@@ -34,9 +34,9 @@ class Limit:
 
     def room(self, words: Sequence[int]) -> "Room":
         """What it leaves in a text whose sentences have so many words."""
-        if self.unit == "sentences":
-            return Room(costs=[1] * len(words), budget=self.amount)
-        return Room(costs=words, budget=self.amount * sum(words) if self.unit == "ratio" else self.amount)
+        costs = [1] * len(words) if self.unit == "sentences" else words
+        budget = self.amount * sum(words) if self.unit == "ratio" else self.amount
+        return Room(costs=costs, budget=max(budget, min(costs)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,8 +47,8 @@ class Room:
     budget: float
 
     def holds(self, chosen: Sequence[int], another: int) -> bool:
-        """Whether a sentence fits beside the chosen ones; the first always does."""
-        return not chosen or sum(self.costs[number] for number in (*chosen, another)) <= self.budget + 1e-9
+        """Whether a sentence fits beside the chosen ones."""
+        return sum(self.costs[number] for number in (*chosen, another)) <= self.budget + 1e-9
 
 
 def select_sentences(
@@ -71,9 +71,9 @@ def select_sentences(
 
 
 def lead_sentences(sentences: Sequence[str], limit: Limit) -> list[int]:
-    """The first sentences of a text, up to the first that does not fit: the summary to beat."""
+    """The first sentence of a text and what fits of those after it: the summary to beat."""
     room = limit.room([len(sentence_words(sentence)) for sentence in sentences])
-    chosen: list[int] = []
+    chosen = [0]
     while len(chosen) < len(sentences) and room.holds(chosen, len(chosen)):
         chosen.append(len(chosen))
     return chosen
