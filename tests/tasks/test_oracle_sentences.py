@@ -13,8 +13,6 @@ from spanlab.tasks.sentence_selection import Limit
 
 NAMES = ["rivers", "rose", "again", "over", "green", "fields"]
 WORDS = st.lists(st.sampled_from(NAMES), min_size=1, max_size=7).map(" ".join)
-    " ".join
-)
 
 
 def plainly(sentences: list[str], references: list[str], most: int) -> list[int]:

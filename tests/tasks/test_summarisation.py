@@ -176,7 +176,7 @@ def test_the_loss_is_that_of_every_sentence() -> None:
 
 def test_what_is_cut_off_is_not_chosen() -> None:
     task, examples = learn(ROWS[:1], limit=5)
-    frame = Framing(TOKENIZER, Cutting(length=26, long_text="truncate"), segments=2)
+    frame = Framing(TOKENIZER, Cutting(length=20, long_text="truncate"), segments=2)
     samples = task.encode(examples, frame, labelled=True)
     (result,) = decode_all(task, examples, samples, [oracle(sample) for sample in samples])
     assert result.truncated
