@@ -49,13 +49,14 @@ def records(run: Path) -> list[dict[str, Any]]:
 
 
 def newest_state(run: Path) -> dict[str, Tensor]:
-    """Weights and optimiser of a run's newest checkpoint, by file and name."""
+    """Weights, optimiser and what is carried from step to step in a run's newest checkpoint, by file and name."""
     newest = max((run / "checkpoints").glob("step-*"))
     return {
         f"{part}.{name}": tensor
-        for part in ("weights", "optimiser", "average")
+        for part in ("weights", "optimiser", "average", "processes")
         if (newest / f"{part}.safetensors").is_file()
         for name, tensor in load_file(newest / f"{part}.safetensors").items()
+        if part != "processes" or ".carried." in name  # the rest is random state, which each process has its own of
     }
 
 

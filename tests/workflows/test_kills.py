@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.workflows.running import assert_same_run, command, finish, records, start
+from tests.pretraining.making import make_tokenizer, prepare, write_text
+from tests.workflows.running import assert_same_run, command, finish, newest_state, records, start
 
 SETTINGS = (
     "training.steps=120",
@@ -36,28 +37,59 @@ def wait_for_steps(process: subprocess.Popen[str], run: Path, count: int) -> Non
 def test_sigkill_at_ten_random_moments(small_corpus: Path, tmp_path: Path) -> None:
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     finish(command("spanbert", small_corpus, whole, *SETTINGS))
+    kill_again_and_again(command("spanbert", small_corpus, killed, *SETTINGS), killed, 10)
+    assert_same_run(whole, killed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("recipe", ["xlnet", "elmo"])
+def test_sigkill_of_a_run_that_carries_something(recipe: str, tmp_path: Path) -> None:
+    """XLNet's memory and the states of ELMo's LSTMs are where they were, too."""
+    text = write_text(tmp_path / "text.txt")
+    corpus = prepare(text, make_tokenizer(text, "unigram" if recipe == "xlnet" else "word", 300), tmp_path / "corpus")
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    finish(streams(recipe, corpus, whole))
+    kill_again_and_again(streams(recipe, corpus, killed), killed, 3)
+    assert_same_run(whole, killed)  # what is carried included
+    carried = {name.split(".")[3] for name in newest_state(killed) if ".carried." in name}
+    assert carried == {str(stream) for stream in range(8)}
+
+
+def streams(recipe: str, corpus: Path, out: Path) -> list[str]:
+    """A run over eight streams, saved between its evaluations."""
+    body = {
+        "xlnet": ("data.reuse=12", "data.memory=20", "masking.permutation.predictions=5", "encoder.width=64"),
+        "elmo": ("encoder.projection=16", "encoder.cells=32"),
+    }
+    settings = ("data.length=24", "data.held_out=0.15", "training.batch_size=8", "training.lr=0.003")
+    place = ("training.precision=fp32", "training.threads=1", "training.device=cpu")
+    often = ("training.steps=60", "training.save_every=4", "training.eval_every=15", "encoder.dropout=0.2")
+    out_and_data = ["--data", str(corpus), "--out", str(out), "size=tiny"]
+    return ["-m", "spanlab", "pretrain", recipe, *out_and_data, *settings, *place, *often, *body[recipe]]
+
+
+def kill_again_and_again(arguments: list[str], run: Path, wanted: int) -> None:
+    """Start a run, and go on with it after each of `wanted` kills at random moments, until it is at its end."""
     draw = random.Random(11)
     steps, kills = 0, 0
-    for _ in range(40):
-        resume = ["--resume"] if (killed / "config.yaml").exists() else []
-        process = start(command("spanbert", small_corpus, killed, *SETTINGS, *resume))
+    for _ in range(4 * wanted):
+        process = start([*arguments, *(["--resume"] if (run / "config.yaml").exists() else [])])
         if kills == 0:
             time.sleep(draw.uniform(0.5, 2.0))  # before there is anything to go on from
-        elif kills < 10:
-            wait_for_steps(process, killed, steps + draw.randint(4, 16))
+        elif kills < wanted:
+            wait_for_steps(process, run, steps + draw.randint(4, 16))
             time.sleep(draw.uniform(0, 0.03))
-        if kills < 10:
+        if kills < wanted:
             process.kill()
         _, errors = process.communicate(timeout=300)
         kills += process.returncode == -signal.SIGKILL
         if process.returncode == 0:
             break
         assert process.returncode == -signal.SIGKILL, errors
-        steps = len(records_so_far(killed))
-    assert kills == 10
-    assert_same_run(whole, killed)
-    assert not list(killed.glob(".model-*"))
-    assert not list((killed / "checkpoints").glob(".*"))
+        steps = len(records_so_far(run))
+    assert kills == wanted
+    assert not list(run.glob(".model-*"))
+    assert not list((run / "checkpoints").glob(".*"))
 
 
 def records_so_far(run: Path) -> list[str]:

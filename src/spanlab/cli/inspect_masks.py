@@ -25,11 +25,13 @@ def masks(
     blocks: Annotated[int, typer.Option(help="How many blocks to draw.", min=1)] = 2,
     epoch: Annotated[int, typer.Option(help="Which epoch's masks.", min=0)] = 0,
     html: Annotated[Path | None, typer.Option("--html", help="Also write a page to look at.")] = None,
+    svg: Annotated[Path | None, typer.Option("--svg", help="Also draw who sees whom in the first block.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the statistics as JSON.")] = False,
 ) -> None:
     """Blocks with masked, replaced and kept tokens, spans and boundaries, and lengths against the law.
 
-    Of a recipe that permutes (xlnet): the turn of every predicted token, and who sees whom.
+    Of a recipe that permutes (xlnet): the turn of every predicted token, and who sees whom. Of one that predicts what
+    comes next (gpt, elmo): who sees whom.
 
     Example: spanlab inspect masks --data corpora/legal --recipe spanbert masking.ratio=0.2 --html masks.html
     """
@@ -40,6 +42,11 @@ def masks(
 
     settings = load_recipe(recipe, overrides or [])
     examples = Examples(PreparedCorpus.open(data), settings)
+    if svg is not None:
+        _write_picture(examples, epoch, svg)
+    if settings.predicts_next:
+        _show_sight(examples, blocks, epoch, html, as_json=as_json)
+        return
     if settings.masking.law == "permutation":
         _show_orders(examples, blocks, epoch, html, as_json=as_json)
         return
@@ -51,6 +58,30 @@ def masks(
         print_json(_statistics(report))
     else:
         _draw(report)
+
+
+def _write_picture(examples: "Examples", epoch: int, svg: Path) -> None:
+    from spanlab.report.sight import report_sight
+    from spanlab.report.sight_svg import sight_svg
+
+    svg.write_text(sight_svg(report_sight(examples, epoch=epoch)), encoding="utf-8")
+    note(f"wrote {svg}")
+
+
+def _show_sight(examples: "Examples", blocks: int, epoch: int, html: Path | None, *, as_json: bool) -> None:
+    """Where nothing is masked and nothing permuted, the direction of reading is what there is to see."""
+    from spanlab.cli.drawn_sight import draw_sight, sight_statistics
+    from spanlab.report.sight import report_sight
+    from spanlab.report.sight_svg import sight_page
+
+    report = report_sight(examples, blocks=blocks, epoch=epoch)
+    if html is not None:
+        html.write_text(sight_page(report), encoding="utf-8")
+        note(f"wrote {html}")
+    if as_json:
+        print_json(sight_statistics(report))
+    else:
+        draw_sight(report)
 
 
 def _show_orders(examples: "Examples", blocks: int, epoch: int, html: Path | None, *, as_json: bool) -> None:
