@@ -178,7 +178,8 @@ class Bench:
         """Our settings; the peer reads its own from them."""
         shared = {"lr": self.contest.lr, "batch_size": self.options.batch, "epochs": self.epochs, "save_every": 10**9}
         shared |= {"threads": self.options.threads, **training}
-        data = {"length": self.contest.length, "batch_tokens": 10**6 if training.get("steps") else 16384}
+        # Losses are compared over whole batches; what trains for a score is cut as by default.
+        data = {"length": self.contest.length, **({"batch_tokens": 10**6} if training.get("steps") else {})}
         return resolve_config(self.contest.task, {"seed": seed, "data": data, "training": shared})
 
 

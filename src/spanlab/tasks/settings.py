@@ -27,8 +27,9 @@ class TaskDataConfig:
     """What happens to text beyond `length`: windows over all of it, cut off, or refused."""
     bad_rows: Literal["refuse", "drop"] = "refuse"
     """Examples with a problem: stop at the first, or leave them out and count them."""
-    batch_tokens: int = 16384
-    """The most tokens computed at once: larger batches are cut into micro-batches, with the same result."""
+    batch_tokens: int = 4096
+    """The most tokens computed at once: larger batches are cut into micro-batches, with the same result. A CPU is no
+    faster with more, and attention's memory grows with it: 32 windows of 384 at once are 7 GB in a small model."""
     group_by_length: bool = True
     """Draw the samples of a step from those of similar length."""
 
