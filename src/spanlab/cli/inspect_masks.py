@@ -39,6 +39,7 @@ def masks(
     from spanlab.pretraining.examples import Examples
     from spanlab.pretraining.recipe import load_recipe
     from spanlab.report.masks import masks_page, report_masks
+    from spanlab.report.sight import report_sight
 
     settings = load_recipe(recipe, overrides or [])
     examples = Examples(PreparedCorpus.open(data), settings)
@@ -55,7 +56,7 @@ def masks(
         html.write_text(masks_page(report), encoding="utf-8")
         note(f"wrote {html}")
     if as_json:
-        print_json(_statistics(report))
+        print_json({**_statistics(report), "seen_share": report_sight(examples, epoch=epoch).seen_share})
     else:
         _draw(report)
 
