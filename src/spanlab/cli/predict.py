@@ -22,7 +22,9 @@ def predict(
         str, typer.Option("--input", help="File as for training, labels not needed; - reads JSON lines.")
     ] = "-",
     output: Annotated[Path | None, typer.Option(help="Write JSON lines here.")] = None,
-    task: Annotated[str | None, typer.Option(help="Which task, where the model has several.")] = None,
+    task: Annotated[
+        str | None, typer.Option(help="Which task, where the model has several; a,b or all answers them together.")
+    ] = None,
     columns: Annotated[
         str | None, typer.Option(help="Fields of a table without header, such as _,label,_,text.")
     ] = None,
@@ -39,22 +41,41 @@ def predict(
     """
     from spanlab.inference.load import load
     from spanlab.tasks.formats.reading import read_rows
+    from spanlab.tasks.formats.row import FileShape
 
     done = _prepare(output, resume=resume, overwrite=overwrite)
     predictor = load(model, device=device)
-    name = predictor.model.name_of(task)
-    if redact and predictor.model.tasks[name].name != "ner":
-        raise InputError(f"--redact is for entities, and the task is {predictor.model.tasks[name].name}", path=model)
-    shape = predictor.model.tasks[name].shape
+    together = task is not None and (task == "all" or "," in task)
+    names = predictor.model.names_of(task.split(",") if task is not None and "," in task else task)
+    tasks = [predictor.model.tasks[name] for name in names]
+    if redact and (together or tasks[0].name != "ner"):
+        raise InputError(f"--redact is for entities, and the task is {task or tasks[0].name}", path=model)
+    shape = FileShape.of_all([each.shape for each in tasks])
     rows = islice(read_rows(source, shape, columns.split(",") if columns else ()), done, None)
-    results = predictor.predict_rows(rows, task=name, batch_tokens=batch_tokens, first=done)
-    told = map(_redacted, results) if redact else (result.to_dict() for result in results)
+    told: Iterator[dict[str, Any]]
+    if together:
+        several = predictor.predict_together(rows, tasks=names, batch_tokens=batch_tokens, first=done)
+        told = map(_together, several)
+    else:
+        results = predictor.predict_rows(rows, task=names[0], batch_tokens=batch_tokens, first=done)
+        told = map(_redacted, results) if redact else (result.to_dict() for result in results)
     if output is not None:
         _write(told, output, done)
         return
     for values in told:
         typer.echo(json.dumps(values, ensure_ascii=False) if as_json else _line(values))
         sys.stdout.flush()
+
+
+def _together(results: "dict[str, Result]") -> dict[str, Any]:
+    """What several tasks say of one input, as one object."""
+    each = list(results.values())
+    return {
+        "id": each[0].id,
+        "windows": max(result.windows for result in each),
+        "truncated": any(result.truncated for result in each),
+        "tasks": {name: result.to_dict() for name, result in results.items()},
+    }
 
 
 def _redacted(result: "Result") -> dict[str, Any]:

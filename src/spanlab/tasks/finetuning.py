@@ -19,12 +19,12 @@ from spanlab.encoder.block import Block
 from spanlab.encoder.weights import class_of, locate_model
 from spanlab.errors import ConfigError
 from spanlab.tasks.adapting import adapt, merged
-from spanlab.tasks.card import CardFacts, write_card
+from spanlab.tasks.card import write_card
 from spanlab.tasks.criterion import TaskCriterion
 from spanlab.tasks.examples import Examples
 from spanlab.tasks.lesson import Lesson, LessonFiles, mean_length
 from spanlab.tasks.model import TaskModel, save_task_model
-from spanlab.tasks.result import Mistake, Scores
+from spanlab.tasks.result import Scores
 from spanlab.tasks.sample import SampleBatch
 from spanlab.tasks.settings import TaskConfig
 from spanlab.tasks.table import find_task
@@ -132,20 +132,9 @@ class FineTuning:
         )
         save_task_model(folder, model)
         standard = head.standard
-        facts = CardFacts(
-            base=Path(self.sources.model).name,
-            train=Path(self.train.path).name,
-            examples=len(self.train),
-            dev=self.lesson.dev_name,
-            dropped=self.train.dropped,
-            settings=to_mapping(self.config),
-            transformers_class=None if standard is None else class_of(encoder, standard.kind),
-        )
+        class_name = None if standard is None else class_of(encoder, standard.kind)
+        facts = self.lesson.facts(self.sources.model, to_mapping(self.config), class_name)
         (folder / "README.md").write_text(write_card(self.task, facts, self.scores), encoding="utf-8")
-
-    def mistakes(self) -> list[Mistake]:
-        """What the last evaluation got wrong, the worst first."""
-        return self.lesson.mistakes()
 
     def notes(self) -> list[str]:
         """What a person should know before the run."""

@@ -4,13 +4,14 @@ A run has one lesson, or several on one encoder; each is read, encoded and score
 path that predicts: the same windows, the same decoding, the same thresholds, which are tuned there.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from spanlab.encoder import Model
 from spanlab.errors import InputError
 from spanlab.tasks.augmentation import refilled_copies
+from spanlab.tasks.card import CardFacts
 from spanlab.tasks.criterion import TaskCriterion
 from spanlab.tasks.data import SampleData
 from spanlab.tasks.examples import Examples, check_known_labels, encode_examples, read_labelled
@@ -127,10 +128,17 @@ class Lesson:
             notes.append(f"{share} training texts are longer than {self._framing.cutting.length} tokens: {how}")
         return notes
 
-    @property
-    def dev_name(self) -> str | None:
-        """What the dev file is called."""
-        return None if self.dev is None else Path(self.dev.path).name
+    def facts(self, base: str, settings: Mapping[str, object], transformers_class: str | None = None) -> CardFacts:
+        """What the card of a model says about its examples; `base` is the model that was trained."""
+        return CardFacts(
+            base=Path(base).name,
+            train=Path(self.train.path).name,
+            examples=len(self.train),
+            dev=None if self.dev is None else Path(self.dev.path).name,
+            dropped=self.train.dropped,
+            settings=settings,
+            transformers_class=transformers_class,
+        )
 
     def _encode(self, found: Examples, *, labelled: bool) -> list[Sample]:
         assert self._framing is not None

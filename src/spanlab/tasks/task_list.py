@@ -14,13 +14,12 @@ from torch import nn
 
 from spanlab.configuration import Source, from_mapping, read_yaml_list
 from spanlab.errors import ConfigError, did_you_mean
+from spanlab.tasks.model import ALL
 from spanlab.tasks.settings import TuningConfig
 from spanlab.tasks.table import TASKS
 from spanlab.training.settings import TrainingConfig
 
 MULTITASK = "multitask"
-ALL = "all"
-"""What stands for every task of a model where one could be named."""
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 _OF_THE_RUN = ("seed", "tuning", "training")
 
