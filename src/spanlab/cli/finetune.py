@@ -30,7 +30,8 @@ def finetune(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run in the folder.")] = False,
     sweep: Annotated[bool, typer.Option("--sweep", help="Try the published grid of learning rates.")] = False,
     add: Annotated[
-        bool, typer.Option("--add", help="Add the task, called name=NAME, to those of the model, which stay as they are.")
+        bool,
+        typer.Option("--add", help="Add the task, called name=NAME, to those of the model, which stay as they are."),
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Read and check everything, train nothing.")] = False,
     print_config: Annotated[bool, typer.Option("--print-config", help="Print the settings and stop.")] = False,

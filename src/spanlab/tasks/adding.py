@@ -42,9 +42,7 @@ class AddedTask:
         before = load_task_model(self._folder)
         check_name(self.name, before.tasks)
         _check_tuning(config)
-        self.lesson = Lesson(
-            self.name, LessonFiles(task=sources.task, train=sources.train, dev=sources.dev), config
-        )
+        self.lesson = Lesson(self.name, LessonFiles(task=sources.task, train=sources.train, dev=sources.dev), config)
         base = load_model(self._folder)
         self.encoder = base.encoder
         self.lesson.begin(base, Tokenizer.load(self._folder))

@@ -98,7 +98,9 @@ class TaskCriterion(nn.Module):
             for metric, value in self.head(name).metrics(parts[name]).items()
         }
         seen = (name for name in self.log_variances if parts[name].count)
-        return found | {f"weight.{name}": self.weights[name] * torch.exp(-self.log_variances[name]).item() for name in seen}
+        return found | {
+            f"weight.{name}": self.weights[name] * torch.exp(-self.log_variances[name]).item() for name in seen
+        }
 
 
 def encode_samples(

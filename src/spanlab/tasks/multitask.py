@@ -93,7 +93,9 @@ class MultitaskTuning:
     def evaluate(self, place: Place) -> dict[str, float]:
         """`NAME/METRIC` of every task with a dev file, and what the best model is chosen by."""
         found = {lesson.name: lesson.evaluate(self._network, place) for lesson in self._scored}
-        metrics = {f"{name}/{metric}": value for name, scores in found.items() for metric, value in scores.metrics.items()}
+        metrics = {
+            f"{name}/{metric}": value for name, scores in found.items() for metric, value in scores.metrics.items()
+        }
         return {**metrics, COMBINED: self._combine(found)}
 
     def _combine(self, found: Mapping[str, Scores]) -> float:

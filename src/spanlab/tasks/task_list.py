@@ -100,7 +100,9 @@ def read_task_list(path: str | Path) -> tuple[ListedTask, ...]:
     """The tasks of a list; paths in it count from the list's folder, or from where the command runs."""
     listed: dict[str, ListedTask] = {}
     for mapping, source in read_yaml_list(path):
-        entry = from_mapping(TaskEntry, {**mapping, "name": str(mapping["name"])} if "name" in mapping else mapping, source)
+        entry = from_mapping(
+            TaskEntry, {**mapping, "name": str(mapping["name"])} if "name" in mapping else mapping, source
+        )
         check_name(entry.name, listed, source)
         if entry.task not in TASKS:
             cause = f"unknown task '{entry.task}'{did_you_mean(entry.task, TASKS)}"
