@@ -56,24 +56,20 @@ class Subject:
     dev_count: int = 500
 
 
-def table_files(task: str, folder: str) -> dict[str, Callable[[Path], Iterator[dict[str, Any]]]]:
-    """Readers of a folder's train.tsv and dev.tsv."""
+def in_tables(task: str, folder: str, metric: str, train_count: int = 1000) -> Subject:
+    """A task whose examples are in a folder's train.tsv and dev.tsv."""
 
     def read(name: str, data: Path) -> Iterator[dict[str, Any]]:
         return read_task_file(task, data / folder / f"{name}.tsv")
 
-    return {name: partial(read, name) for name in ("train", "dev")}
+    train, dev = partial(read, "train"), partial(read, "dev")
+    return Subject(task=task, train=train, dev=dev, metric=metric, train_count=train_count)
 
 
 SUBJECTS = {
-    "sst2": Subject(
-        task="classification",
-        metric="accuracy",
-        train_count=1500,
-        **table_files("classification", "classification/SST-2"),
-    ),
-    "stsb": Subject(task="similarity", metric="spearman", **table_files("similarity", "pairs/STS-B")),
-    "mrpc": Subject(task="similarity", metric="accuracy", **table_files("similarity", "pairs/MRPC")),
+    "sst2": in_tables("classification", "classification/SST-2", "accuracy", train_count=1500),
+    "stsb": in_tables("similarity", "pairs/STS-B", "spearman"),
+    "mrpc": in_tables("similarity", "pairs/MRPC", "accuracy"),
     "conll": Subject(
         task="ner",
         metric="f1",
@@ -90,7 +86,7 @@ SUBJECTS = {
         train_count=800,
         dev_count=300,
     ),
-    ADDED: Subject(task="similarity", metric="accuracy", **table_files("similarity", "pairs/RTE")),
+    ADDED: in_tables("similarity", "pairs/RTE", "accuracy"),
 }
 TOGETHER = [name for name in SUBJECTS if name != ADDED]
 TEXT = "Marie Curie was born in Warsaw in 1867 and later moved to Paris, where she studied physics at the Sorbonne."

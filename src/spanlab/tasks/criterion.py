@@ -85,10 +85,12 @@ class TaskCriterion(nn.Module):
     def _weigh(self, task: str, part: ObjectiveLoss, terms: int) -> Tensor:
         """What a batch adds to the loss of its step, which has `terms` terms of this task."""
         if task not in self.log_variances:
-            return self.weights[task] / terms * part.total
+            value: Tensor = self.weights[task] / terms * part.total
+            return value
         log_variance = self.log_variances[task].squeeze()
         mean, share = part.total / terms, part.count / terms
-        return self.weights[task] * (torch.exp(-log_variance) * mean + share * log_variance / 2)
+        value = self.weights[task] * (torch.exp(-log_variance) * mean + share * log_variance / 2)
+        return value
 
     def metrics(self, parts: Mapping[str, ObjectiveLoss]) -> dict[str, float]:
         """`loss.NAME`, `accuracy.NAME`, … of losses that were added up; `weight.NAME` where weights are learnt."""
@@ -128,8 +130,8 @@ def encode_samples(
         hidden.append(output.hidden)
         pooled.append(output.pooled)
         start, first = here.stop, first + len(lengths)
-    has_pooler = pooled[0] is not None
-    return Encoded(hidden_ND=torch.cat(hidden), pooled_BD=torch.cat(pooled) if has_pooler else None, batch=batch)
+    by_pooler = [each for each in pooled if each is not None]
+    return Encoded(hidden_ND=torch.cat(hidden), pooled_BD=torch.cat(by_pooler) if by_pooler else None, batch=batch)
 
 
 def _within(lengths: list[int], most: int) -> list[list[int]]:

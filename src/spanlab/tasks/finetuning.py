@@ -7,13 +7,13 @@ those of a model, and `multitask.py` trains several together. `prepare` is for a
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import nn
 
 from spanlab.configuration import Source, from_mapping, merge, to_mapping
-from spanlab.encoder import Encoder, load_model
+from spanlab.encoder import load_model
 from spanlab.encoder.accounting import flops_per_token
 from spanlab.encoder.block import Block
 from spanlab.encoder.weights import class_of, locate_model

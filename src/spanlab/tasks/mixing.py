@@ -75,4 +75,4 @@ def share_turns(sizes: Sequence[int], exponent: float, steps: int) -> list[int]:
     turns = np.floor(wanted).astype(np.int64)
     for task in np.argsort(turns - wanted, kind="stable")[: steps - int(turns.sum())]:
         turns[task] += 1
-    return np.maximum(turns, 1).tolist()
+    return [max(1, int(turn)) for turn in turns]

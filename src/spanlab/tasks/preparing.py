@@ -18,7 +18,7 @@ from spanlab.training.work import Work
 
 RunConfig = TaskConfig | MultitaskConfig
 UNCERTAINTY_RATE = 100.0
-"""Learnt loss weights begin at 1 and have a run's few steps to get where they belong; the rate of a head is too slow."""
+"""Learnt loss weights begin at 1 and have few steps to get where they belong: a head's rate is too slow for them."""
 
 
 class Tuning(Protocol):

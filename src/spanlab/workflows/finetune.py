@@ -127,7 +127,8 @@ def _sections(tuning: Tuning) -> tuple[Section, ...]:
 def describe(job: FinetuningJob) -> dict[str, Any]:
     """The resolved config, as it is kept in the run folder and compared when the run is resumed."""
     sources, entries = job.sources, listed_tasks(job.sources)
-    files = [path for each in (sources, *entries) for path in (each.train, each.dev) if path is not None]
+    pairs = [(sources.train, sources.dev), *((entry.train, entry.dev) for entry in entries)]
+    files = [path for pair in pairs for path in pair if path is not None]
     return {
         **to_mapping(sources),
         **({"tasks": [to_mapping(entry) for entry in entries]} if entries else {}),
