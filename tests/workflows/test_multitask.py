@@ -1,7 +1,10 @@
 """Several tasks from a list to one folder: scores of each, the best by all, exact resume, tasks added tracelessly."""
 
 import json
-from dataclasses import replace
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +18,9 @@ from spanlab.errors import ConfigError, InputError
 from spanlab.inference.predictor import Predictor
 from spanlab.tasks.finetuning import Sources
 from spanlab.tasks.preparing import prepare, resolve
+from spanlab.tasks.similarity import Similarity, SimilarityConfig
 from spanlab.training.records import Record
+from spanlab.training.settings import TrainingConfig
 from spanlab.workflows.finetune import FinetuningJob, finetune, run_job, sweep
 from tests.cli.run import run_here
 from tests.tasks.several_tasks import listed, write_list, write_several
@@ -119,7 +124,7 @@ def test_an_added_task_leaves_the_others_bit_for_bit(
         base = finetune("multitask", model=tiny_model, train=data / "tasks.yaml", out=tmp_path / "base", **quick).folder
     before = spanlab.load(base, precision="fp32")
     said = {name: before.predict([INPUT] * 2, task=name) for name in NAMES}
-    files = {"train": data / "topics" / "train.jsonl", "dev": data / "topics" / "dev.jsonl"}
+    files: dict[str, Any] = {"train": data / "topics" / "train.jsonl", "dev": data / "topics" / "dev.jsonl"}
     more = settings(tuning={"lora": lora}, training={"epochs": 8.0, "lr": 0.02})
     for number, model in enumerate((base, tmp_path / "added-0")):
         out = tmp_path / f"added-{number}"
@@ -142,7 +147,7 @@ def test_an_added_task_leaves_the_others_bit_for_bit(
 
 def test_a_task_beside_that_of_a_model_for_one(tiny_model: Path, data: Path, tmp_path: Path) -> None:
     """The first task then lies under its own name, no longer under transformers'."""
-    topics = {"train": data / "topics" / "train.jsonl"}
+    topics: dict[str, Any] = {"train": data / "topics" / "train.jsonl"}
     quick = settings(training={"epochs": 1.0})
     alone = finetune("classification", model=tiny_model, out=tmp_path / "alone", **topics, **quick)
     said = spanlab.load(alone.model, precision="fp32").predict(TEXT)
@@ -151,7 +156,7 @@ def test_a_task_beside_that_of_a_model_for_one(tiny_model: Path, data: Path, tmp
     both = spanlab.load(added.model, precision="fp32")
     assert both.tasks == ("classification", "ner")
     assert both.predict(TEXT, task="classification") == said
-    again = {"model": added.model, "train": names, "out": tmp_path / "three", "add": True}
+    again: dict[str, Any] = {"model": added.model, "train": names, "out": tmp_path / "three", "add": True}
     with pytest.raises(InputError, match="there is a task 'ner' already"):
         finetune("ner", **again, **quick)
     with pytest.raises(ConfigError, match="leaves the whole encoder as it is"):
@@ -198,7 +203,16 @@ def test_a_stopped_run_goes_on_bit_for_bit(tiny_model: Path, data: Path, run: Pa
     assert one.predict(INPUT, task="all") == other.predict(INPUT, task="all")
 
 
-def test_what_the_run_is_told(tiny_model: Path, data: Path, tmp_path: Path) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Faster(SimilarityConfig):
+    """A task of small steps whose head learns faster than its encoder."""
+
+    training: TrainingConfig = field(
+        default_factory=lambda: TrainingConfig(epochs=1.0, batch_size=2, lr_factors={"heads": 20.0})
+    )
+
+
+def test_what_the_run_is_told(tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_several(tmp_path)
     path = write_list(tmp_path, listed(weight=2.0, settings={"head": "span", "data": {"length": 16}}))
     sources = Sources(task="multitask", model=str(tiny_model), train=str(path))
@@ -206,6 +220,15 @@ def test_what_the_run_is_told(tiny_model: Path, data: Path, tmp_path: Path) -> N
     lengths = {lesson.name: lesson.config.data.length for lesson in tuning.lessons}
     assert lengths == {"topics": 32, "names": 16, "alike": 32, "who": 32}
     assert tuning.work.criterion.weights["names"] == 2.0
+    assert tuning.training.lr_factors == {}
+    monkeypatch.setattr(Similarity, "Config", Faster)
+    write_list(tmp_path, listed(batch_size=5))
+    slow = prepare(sources, resolve("multitask", settings()))
+    sizes = {lesson.name: lesson.config.training.batch_size for lesson in slow.lessons}
+    assert sizes == {"topics": 8, "names": 5, "alike": 2, "who": 8}
+    assert slow.training.lr_factors == {"heads.alike": 20.0}
+    factors = {"heads": 3.0}
+    assert prepare(sources, resolve("multitask", {"training": {"lr_factors": factors}})).training.lr_factors == factors
     with pytest.raises(ConfigError, match=r"'choose_by' is 'hwo' \(did you mean 'who'\?\)"):
         prepare(sources, resolve("multitask", {"choose_by": "hwo"}))
     with pytest.raises(ConfigError, match="not --dev"):
@@ -219,7 +242,7 @@ def test_what_the_run_is_told(tiny_model: Path, data: Path, tmp_path: Path) -> N
     with pytest.raises(ConfigError, match="by the score on dev"):
         sweep(job)
     (tmp_path / "names" / "train.jsonl").write_text('{"text": "a"}\n')
-    with pytest.raises(InputError, match=r"names/train\.jsonl:1: the field 'spans' is missing"):
+    with pytest.raises(InputError, match=r"names/train\.jsonl:1: there is no 'spans'"):
         prepare(sources, job.config)
 
 
@@ -249,3 +272,22 @@ def test_the_commands(run: Path, data: Path, tmp_path: Path) -> None:
     dry = run_here("finetune", "multitask", *lists, "--dry-run", "training.epochs=1")
     assert dry.returncode == 0, dry.stderr
     assert "names train" in dry.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
+def test_two_processes_learn_what_one_does(tiny_model: Path, data: Path, tmp_path: Path, parallel: str) -> None:
+    command = ["--model", str(tiny_model), "--train", str(data / "tasks.yaml"), "weighting=uncertainty"]
+    command += ["task_embeddings=true", "training.epochs=1", "training.lr=3e-3", "training.batch_size=8"]
+    command += ["training.precision=fp32", f"training.parallel={parallel}"]
+    losses = []
+    for processes in (1, 2):
+        out = tmp_path / f"run-{processes}"
+        start = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
+        asked = ["-m", "spanlab", "finetune", "multitask", *command, "--out", str(out)]
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+        done = subprocess.run([*start, *asked], check=False, capture_output=True, text=True, env=environment)
+        assert done.returncode == 0, done.stderr[-2000:]
+        lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+        losses.append([line["loss"] for line in lines if line["split"] == "train"])
+    assert losses[0] == pytest.approx(losses[1], rel=1e-3)

@@ -41,7 +41,7 @@ def predict(
     """
     from spanlab.inference.load import load
     from spanlab.tasks.formats.reading import read_rows
-    from spanlab.tasks.formats.row import FileShape
+    from spanlab.tasks.together import joint_shape
 
     done = _prepare(output, resume=resume, overwrite=overwrite)
     predictor = load(model, device=device)
@@ -50,7 +50,7 @@ def predict(
     tasks = [predictor.model.tasks[name] for name in names]
     if redact and (together or tasks[0].name != "ner"):
         raise InputError(f"--redact is for entities, and the task is {task or tasks[0].name}", path=model)
-    shape = FileShape.of_all([each.shape for each in tasks])
+    shape = joint_shape([each.shape for each in tasks])
     rows = islice(read_rows(source, shape, columns.split(",") if columns else ()), done, None)
     told: Iterator[dict[str, Any]]
     if together:

@@ -29,6 +29,7 @@ from spanlab.tasks.settings import TaskConfig
 from spanlab.tasks.task_list import check_name
 from spanlab.text import Tokenizer
 from spanlab.training.place import Place
+from spanlab.training.settings import TrainingConfig
 from spanlab.training.work import Work
 
 
@@ -49,6 +50,11 @@ class AddedTask:
         embedded = any(parts.config.embedding for parts in before.own.values())
         self._network = self._build_network(embedding=embedded)
         self.work = self._build_work()
+
+    @property
+    def training(self) -> TrainingConfig:
+        """How it is trained."""
+        return self.config.training
 
     @property
     def lessons(self) -> tuple[Lesson, ...]:
@@ -81,8 +87,13 @@ class AddedTask:
             primary=self.lesson.task.primary if dev is not None else "loss",
             higher_is_better=dev is not None,
             shard_layers=Block,
-            flops_per_token=3.0 * flops_per_token(self.encoder.config, mean_length(self.lessons)),
+            flops_per_token=self._passes() * flops_per_token(self.encoder.config, mean_length(self.lessons)),
         )
+
+    def _passes(self) -> float:
+        """What a step computes, in forward passes: the gradient goes back through the encoder for parts inside it."""
+        own = self._network.own_parts(self.name)
+        return 2.0 if own is not None and own.changes_hidden_states else 1.0
 
     def evaluate(self, place: Place) -> dict[str, float]:
         """The new task's scores on dev; thresholds are tuned on it first."""

@@ -85,12 +85,10 @@ class TaskCriterion(nn.Module):
     def _weigh(self, task: str, part: ObjectiveLoss, terms: int) -> Tensor:
         """What a batch adds to the loss of its step, which has `terms` terms of this task."""
         if task not in self.log_variances:
-            value: Tensor = self.weights[task] / terms * part.total
-            return value
-        log_variance = self.log_variances[task].squeeze()
+            return self.weights[task] / terms * part.total
+        log_variance: Tensor = self.log_variances[task].squeeze()
         mean, share = part.total / terms, part.count / terms
-        value = self.weights[task] * (torch.exp(-log_variance) * mean + share * log_variance / 2)
-        return value
+        return self.weights[task] * (torch.exp(-log_variance) * mean + share * log_variance / 2)
 
     def metrics(self, parts: Mapping[str, ObjectiveLoss]) -> dict[str, float]:
         """`loss.NAME`, `accuracy.NAME`, … of losses that were added up; `weight.NAME` where weights are learnt."""

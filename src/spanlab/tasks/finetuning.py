@@ -31,6 +31,7 @@ from spanlab.tasks.table import find_task
 from spanlab.tasks.task import AnyTask
 from spanlab.text import Tokenizer
 from spanlab.training.place import Place
+from spanlab.training.settings import TrainingConfig
 from spanlab.training.work import Work
 
 
@@ -77,6 +78,11 @@ class FineTuning:
             adapt(self.encoder, config.tuning)
         self._network = TaskCriterion(self.encoder, {self.name: self.head})
         self.work = self._build_work()
+
+    @property
+    def training(self) -> TrainingConfig:
+        """How it is trained."""
+        return self.config.training
 
     @property
     def lessons(self) -> tuple[Lesson, ...]:

@@ -27,13 +27,17 @@ from spanlab.tasks.model import TaskModel, save_task_model
 from spanlab.tasks.own_parts import OwnParts, OwnPartsConfig
 from spanlab.tasks.result import CORRELATIONS, Scores
 from spanlab.tasks.sample import SampleBatch
+from spanlab.tasks.settings import TaskConfig
 from spanlab.tasks.task_list import ListedTask, MultitaskConfig, read_task_list
 from spanlab.text import Tokenizer
 from spanlab.training.place import Place
+from spanlab.training.settings import TrainingConfig
 from spanlab.training.work import Work
 
 COMBINED = "combined"
 """The name of the score that the best model is chosen by."""
+
+_HEADS = "heads"
 
 
 class MultitaskTuning:
@@ -54,6 +58,14 @@ class MultitaskTuning:
             lesson.begin(base, self.tokenizer)
         self._network = self._build_network({each.entry.name: each.entry.weight for each in listed})
         self.work = self._build_work()
+
+    @property
+    def training(self) -> TrainingConfig:
+        """The run's, with the rates of heads that are published to learn faster than the encoder."""
+        own = {lesson.name: lesson.config.training.lr_factors.get(_HEADS) for lesson in self.lessons}
+        given = self.config.training.lr_factors
+        faster = {} if _HEADS in given else {f"{_HEADS}.{name}": by for name, by in own.items() if by is not None}
+        return replace(self.config.training, lr_factors={**faster, **given})
 
     def _check_choice(self) -> None:
         names = [lesson.name for lesson in self._scored]
@@ -140,9 +152,17 @@ def _lesson(listed: ListedTask, config: MultitaskConfig) -> Lesson:
     entry = listed.entry
     changes = merge({"data": config.data.of_all_tasks()}, entry.settings)
     own = resolve_config(entry.task, changes, listed.source.within("settings"))
-    whole = replace(own, seed=config.seed, tuning=config.tuning, training=config.training)
+    batch_size = entry.batch_size or _batch_size(own, config)
+    training = replace(config.training, batch_size=batch_size, lr_factors=own.training.lr_factors)
+    whole = replace(own, seed=config.seed, tuning=config.tuning, training=training)
     files = LessonFiles(task=entry.task, train=entry.train, dev=entry.dev)
     return Lesson(entry.name, files, whole)
+
+
+def _batch_size(own: TaskConfig, config: MultitaskConfig) -> int:
+    """The run's; a task that is published with smaller steps than most, whole documents, has no more than those."""
+    published, asked = own.training.batch_size, config.training.batch_size
+    return min(published, asked) if published < TaskConfig().training.batch_size else asked
 
 
 def primary_score(scores: Scores, primary: str) -> float:

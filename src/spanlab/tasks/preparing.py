@@ -14,6 +14,7 @@ from spanlab.tasks.sample import SampleBatch
 from spanlab.tasks.settings import TaskConfig
 from spanlab.tasks.table import TASKS
 from spanlab.tasks.task_list import MULTITASK, MultitaskConfig, TaskEntry, read_task_list
+from spanlab.training.settings import TrainingConfig
 from spanlab.training.work import Work
 
 RunConfig = TaskConfig | MultitaskConfig
@@ -31,6 +32,10 @@ class Tuning(Protocol):
     @property
     def work(self) -> Work[SampleBatch]:
         """What the loop takes."""
+
+    @property
+    def training(self) -> TrainingConfig:
+        """How it is trained."""
 
     def notes(self) -> list[str]:
         """What a person should know before the run."""

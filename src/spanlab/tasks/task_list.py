@@ -80,12 +80,16 @@ class TaskEntry:
     dev: str | None = None
     weight: float = 1.0
     """A factor on its loss."""
+    batch_size: int | None = None
+    """Samples of its steps; None: as all, or as published for a task whose samples are whole documents."""
     settings: dict[str, Any] = field(default_factory=dict)
     """The task's own keys and its `data` section, as `spanlab finetune` takes them."""
 
     def __post_init__(self) -> None:
         if self.weight <= 0:
             raise ConfigError(f"'weight' is {self.weight}; it must be above 0", fix="leave the task out instead")
+        if self.batch_size is not None and self.batch_size < 1:
+            raise ConfigError(f"'batch_size' is {self.batch_size}; it must be at least 1")
 
 
 @dataclass(frozen=True, kw_only=True)

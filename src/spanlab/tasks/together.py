@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from spanlab.tasks.criterion import TaskCriterion, encode_samples
+from spanlab.tasks.formats.row import FileShape
 from spanlab.tasks.head import Encoded
 from spanlab.tasks.outputs import compute_outputs
 from spanlab.tasks.sample import Sample, SampleBatch, TokenSequence, pack_samples
@@ -44,6 +45,16 @@ def compute_together(
     network.train(training)
     outputs |= {name: [each[index] for index in range(len(each))] for name, each in found.items()}
     return {name: outputs[name] for name in samples}
+
+
+def joint_shape(shapes: Sequence[FileShape]) -> FileShape:
+    """What one file looks like that several tasks read: JSON lines, a table or plain texts, unless they are alike."""
+    if all(shape == shapes[0] for shape in shapes):
+        return shapes[0]
+    return FileShape(
+        fields={name: others for shape in shapes for name, others in shape.fields.items()},
+        required=tuple(dict.fromkeys(name for shape in shapes for name in shape.required)),
+    )
 
 
 class _SharedPass:

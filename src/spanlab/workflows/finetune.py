@@ -101,7 +101,7 @@ def run_job(job: FinetuningJob, *, on_start: OnStart | None = None, on_record: O
             if place.first and not job.resume:
                 run.begin(config)
             place.wait()
-            training = Training(tuning.work, training_config, run, place, seed=job.config.seed)
+            training = Training(tuning.work, tuning.training, run, place, seed=job.config.seed)
             notes = (*tuning.notes(), *(training.resume() if job.resume else ()))
             if on_start is not None and place.first:
                 on_start(training, notes)

@@ -1,6 +1,6 @@
 """One labelled example as it stands in a file, under the field names of its JSON line, and where it stands."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,15 +34,3 @@ class FileShape:
     """Whether columns of words and tags hold such examples."""
     squad: bool = False
     """Whether SQuAD's JSON holds such examples."""
-
-    @classmethod
-    def of_all(cls, shapes: Sequence["FileShape"]) -> "FileShape":
-        """The shape of one file that holds what each of several tasks reads."""
-        if len(shapes) == 1:
-            return shapes[0]
-        return FileShape(
-            fields={name: others for shape in shapes for name, others in shape.fields.items()},
-            required=tuple(dict.fromkeys(name for shape in shapes for name in shape.required)),
-            conll=all(shape.conll for shape in shapes),
-            squad=all(shape.squad for shape in shapes),
-        )
