@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from spanlab.cli.output import note
+from spanlab.cli.together import answers_together
 from spanlab.errors import InputError
 
 if TYPE_CHECKING:
@@ -41,41 +42,33 @@ def predict(
     """
     from spanlab.inference.load import load
     from spanlab.tasks.formats.reading import read_rows
-    from spanlab.tasks.together import joint_shape
 
     done = _prepare(output, resume=resume, overwrite=overwrite)
     predictor = load(model, device=device)
-    together = task is not None and (task == "all" or "," in task)
-    names = predictor.model.names_of(task.split(",") if task is not None and "," in task else task)
-    tasks = [predictor.model.tasks[name] for name in names]
-    if redact and (together or tasks[0].name != "ner"):
-        raise InputError(f"--redact is for entities, and the task is {task or tasks[0].name}", path=model)
-    shape = joint_shape([each.shape for each in tasks])
+    if task is not None and (task == "all" or "," in task):
+        if redact:
+            raise InputError("--redact is for one task", path=model, fix="name the task that finds entities")
+        several = answers_together(predictor, task, source, columns, batch_tokens=batch_tokens, done=done)
+        _tell(several, output, done, as_json=as_json)
+        return
+    name = predictor.model.name_of(task)
+    if redact and predictor.model.tasks[name].name != "ner":
+        raise InputError(f"--redact is for entities, and the task is {predictor.model.tasks[name].name}", path=model)
+    shape = predictor.model.tasks[name].shape
     rows = islice(read_rows(source, shape, columns.split(",") if columns else ()), done, None)
-    told: Iterator[dict[str, Any]]
-    if together:
-        several = predictor.predict_together(rows, tasks=names, batch_tokens=batch_tokens, first=done)
-        told = map(_together, several)
-    else:
-        results = predictor.predict_rows(rows, task=names[0], batch_tokens=batch_tokens, first=done)
-        told = map(_redacted, results) if redact else (result.to_dict() for result in results)
+    results = predictor.predict_rows(rows, task=name, batch_tokens=batch_tokens, first=done)
+    told = map(_redacted, results) if redact else (result.to_dict() for result in results)
+    _tell(told, output, done, as_json=as_json)
+
+
+def _tell(told: Iterator[dict[str, Any]], output: Path | None, done: int, *, as_json: bool) -> None:
+    """Results into a file, or one by one on standard output."""
     if output is not None:
         _write(told, output, done)
         return
     for values in told:
         typer.echo(json.dumps(values, ensure_ascii=False) if as_json else _line(values))
         sys.stdout.flush()
-
-
-def _together(results: "dict[str, Result]") -> dict[str, Any]:
-    """What several tasks say of one input, as one object."""
-    each = list(results.values())
-    return {
-        "id": each[0].id,
-        "windows": max(result.windows for result in each),
-        "truncated": any(result.truncated for result in each),
-        "tasks": {name: result.to_dict() for name, result in results.items()},
-    }
 
 
 def _redacted(result: "Result") -> dict[str, Any]:

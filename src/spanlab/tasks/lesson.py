@@ -65,7 +65,7 @@ class Lesson:
         """Make the training samples, copies by the model's own MLM head among them where they are asked for."""
         self._framing = framing_for(base.encoder, tokenizer, self.config.data)
         self.samples = self._encode(self.train, labelled=True)
-        self._windowed = _count_windowed(self.samples, len(self.train))
+        self._windowed = _count_windowed(self.samples, len(self.train), self._framing.cutting.length)
         training, tuning = self.config.training, self.config.tuning
         if tuning.augment:
             self.samples += refilled_copies(
@@ -151,9 +151,10 @@ def mean_length(lessons: Sequence[Lesson]) -> int:
     return sum(sample.tokens for sample in samples) // sum(len(sample.sequences) for sample in samples)
 
 
-def _count_windowed(samples: Sequence[Sample], examples: int) -> int:
-    """How many examples have more than one window, or were cut."""
-    windows = [0] * examples
+def _count_windowed(samples: Sequence[Sample], examples: int, length: int) -> int:
+    """How many examples have a full window and another, or were cut; several short samples are no windows."""
+    windows, full = [0] * examples, [False] * examples
     for sample in samples:
         windows[sample.example] += 2 if sample.truncated else 1
-    return sum(count > 1 for count in windows)
+        full[sample.example] |= sample.truncated or sample.longest >= length
+    return sum(count > 1 and filled for count, filled in zip(windows, full, strict=True))
