@@ -274,6 +274,16 @@ def test_the_commands(run: Path, data: Path, tmp_path: Path) -> None:
     assert "names train" in dry.stdout
 
 
+def test_a_list_to_start_from(tiny_model: Path, tmp_path: Path) -> None:
+    start = tmp_path / "start"
+    assert run_here("init", "multitask", str(start), "--language", "en").returncode == 0
+    places = ("--model", str(tiny_model), "--train", str(start / "tasks.yaml"), "--out", str(tmp_path / "run"))
+    dry = run_here("finetune", "multitask", "--config", str(start / "config.yaml"), *places, "--dry-run")
+    assert dry.returncode == 0, dry.stderr
+    assert "answers train" in dry.stdout
+    assert f"--train {start}/tasks.yaml" in (start / "config.yaml").read_text()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
 def test_two_processes_learn_what_one_does(tiny_model: Path, data: Path, tmp_path: Path, parallel: str) -> None:
