@@ -53,7 +53,7 @@ class Subject:
     metric: str
     length: int = 128
     train_count: int = 1000
-    dev_count: int = 500
+    dev_count: int = 400
 
 
 def in_tables(task: str, folder: str, metric: str, train_count: int = 1000) -> Subject:
@@ -82,9 +82,9 @@ SUBJECTS = {
         metric="f1",
         train=lambda data: islice(read_squad(data / "qa/squad1_train.json.xz"), 0, None, SQUAD_STEP),
         dev=lambda data: islice(read_squad(data / "qa/squad1_dev.json.xz"), 0, None, SQUAD_STEP // 4),
-        length=384,
-        train_count=800,
-        dev_count=300,
+        length=256,
+        train_count=600,
+        dev_count=250,
     ),
     ADDED: in_tables("similarity", "pairs/RTE", "accuracy"),
 }
