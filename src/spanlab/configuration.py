@@ -31,16 +31,44 @@ class Source:
 
     def error(self, key: KeyPath, cause: str, fix: str | None = None) -> ConfigError:
         """The error for `key`, with the line of the nearest enclosing key that the file holds."""
-        line = next((self.lines[key[:n]] for n in range(len(key), 0, -1) if key[:n] in self.lines), None)
+        line = next((self.lines[key[:n]] for n in range(len(key), -1, -1) if key[:n] in self.lines), None)
         return ConfigError(cause, path=self.path, line=line, fix=fix)
+
+    def within(self, section: str) -> "Source":
+        """The same place for what stands in a section, whose keys are then counted from there."""
+        inner = {key[1:]: line for key, line in self.lines.items() if key[:1] == (section,)}
+        return Source(path=self.path, lines=inner)
 
 
 def read_yaml(path: str | Path) -> tuple[dict[str, Any], Source]:
     """The mapping in a YAML file and the lines of its keys."""
+    mapping, node = _parse_yaml(path)
+    if mapping is None:
+        return {}, Source(path=str(path))
+    if not isinstance(mapping, dict):
+        raise ConfigError("expected 'key: value' lines", path=path, line=1)
+    return mapping, Source(path=str(path), lines=_key_lines(node, ()))
+
+
+def read_yaml_list(path: str | Path) -> list[tuple[dict[str, Any], Source]]:
+    """The mappings of a YAML file that is a list of them, each with the lines of its keys; `()` is its first."""
+    items, node = _parse_yaml(path)
+    if not isinstance(items, list) or not isinstance(node, yaml.SequenceNode):
+        raise ConfigError("expected a list: items that begin with '- '", path=path, line=1)
+    found = []
+    for item, place in zip(items, node.value, strict=True):
+        line = place.start_mark.line + 1
+        if not isinstance(item, dict):
+            raise ConfigError(f"expected 'key: value' lines, not {item!r}", path=path, line=line)
+        found.append((item, Source(path=str(path), lines={(): line, **_key_lines(place, ())})))
+    return found
+
+
+def _parse_yaml(path: str | Path) -> tuple[Any, yaml.Node | None]:
+    """What a file holds, and the nodes that know its lines."""
     try:
         text = Path(path).read_text(encoding="utf-8")
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
-        mapping = yaml.safe_load(text)
+        return yaml.safe_load(text), yaml.compose(text, Loader=yaml.SafeLoader)
     except FileNotFoundError:
         raise ConfigError("no such file", path=path) from None
     except UnicodeDecodeError as error:
@@ -50,11 +78,6 @@ def read_yaml(path: str | Path) -> tuple[dict[str, Any], Source]:
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else None
         raise ConfigError(f"not valid YAML: {error.problem}", path=path, line=line) from None
-    if mapping is None:
-        return {}, Source(path=str(path))
-    if not isinstance(mapping, dict):
-        raise ConfigError("expected 'key: value' lines", path=path, line=1)
-    return mapping, Source(path=str(path), lines=_key_lines(node, ()))
 
 
 def _key_lines(node: yaml.Node | None, prefix: KeyPath) -> dict[KeyPath, int]:

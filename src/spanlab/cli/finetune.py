@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 def finetune(
-    task: Annotated[str, typer.Argument(help="classification, similarity, …")],
+    task: Annotated[str, typer.Argument(help="classification, similarity, …; multitask for several.")],
     model: Annotated[str, typer.Option(help="Model folder, run folder or Hugging Face id.")],
-    train: Annotated[str, typer.Option(help="Labelled file to train on.")],
+    train: Annotated[str, typer.Option(help="Labelled file to train on; for multitask the YAML list of tasks.")],
     out: Annotated[Path, typer.Option(help="Folder of the run.")],
     overrides: Annotated[
         list[str] | None, typer.Argument(metavar="[KEY=VALUE]…", help="Settings, such as training.epochs=3.")
@@ -29,6 +29,10 @@ def finetune(
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run in the folder.")] = False,
     sweep: Annotated[bool, typer.Option("--sweep", help="Try the published grid of learning rates.")] = False,
+    add: Annotated[
+        bool,
+        typer.Option("--add", help="Add the task, called name=NAME, to those of the model, which stay as they are."),
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Read and check everything, train nothing.")] = False,
     print_config: Annotated[bool, typer.Option("--print-config", help="Print the settings and stop.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
@@ -40,17 +44,20 @@ def finetune(
     Example: spanlab finetune classification --model bert --train train.tsv --dev dev.tsv --out run training.epochs=3
     """
     from spanlab.configuration import Source, merge, parse_overrides, read_yaml, to_mapping
-    from spanlab.tasks.finetuning import Sources, resolve_config
+    from spanlab.tasks.finetuning import Sources
+    from spanlab.tasks.preparing import resolve
     from spanlab.workflows.finetune import FinetuningJob
 
     mapping, source = read_yaml(config) if config is not None else ({}, Source())
-    settings = resolve_config(task, merge(mapping, parse_overrides(overrides or [])), source)
+    changes = merge(mapping, parse_overrides(overrides or []))
+    name = str(changes.pop("name", task)) if add else None
+    settings = resolve(task, changes, source)
     if print_config:
         import yaml
 
         typer.echo(yaml.safe_dump(to_mapping(settings), sort_keys=False, allow_unicode=True), nl=False)
         return
-    sources = Sources(task=task, model=model, train=train, dev=dev)
+    sources = Sources(task=task, model=model, train=train, dev=dev, add_as=name)
     job = FinetuningJob(sources=sources, config=settings, out=str(out), resume=resume, overwrite=overwrite)
     if dry_run:
         _check(job)
@@ -61,15 +68,20 @@ def finetune(
 
 
 def _check(job: "FinetuningJob") -> None:
-    from spanlab.tasks.finetuning import FineTuning
+    from spanlab.tasks.preparing import prepare
 
-    tuning = FineTuning(job.sources, job.config)
-    steps = job.config.training.total_steps(tuning.work.data.steps_per_epoch)
+    tuning = prepare(job.sources, job.config)
     for line in tuning.notes():
         note(line)
-    dev = "none" if tuning.dev is None else f"{len(tuning.dev):,} examples"
-    rows = [("train", f"{len(tuning.train):,} examples"), ("dev", dev), ("steps", f"{steps:,}")]
-    print_table([*rows, ("labels", ", ".join(tuning.task.learnt.labels) or "none")])
+    several = len(tuning.lessons) > 1
+    rows: list[tuple[str, str]] = []
+    for lesson in tuning.lessons:
+        lead = f"{lesson.name} " if several else ""
+        dev = "none" if lesson.dev is None else f"{len(lesson.dev):,} examples"
+        rows += [(f"{lead}train", f"{len(lesson.train):,} examples"), (f"{lead}dev", dev)]
+        rows.append((f"{lead}labels", ", ".join(lesson.task.learnt.labels) or "none"))
+    steps = job.config.training.total_steps(tuning.work.data.steps_per_epoch)
+    print_table([*rows, ("steps", f"{steps:,}")])
 
 
 def _run(job: "FinetuningJob") -> "RunResult":

@@ -1,16 +1,21 @@
 """`spanlab init`: sample data and a config to start from."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from spanlab.cli.output import print_json
 
+if TYPE_CHECKING:
+    from spanlab.text.almanac.exports import ExportedFile, Selection
+
 _CONFIG = """# spanlab finetune {task} --config {folder}/config.yaml \\
-#     --model MODEL --train {folder}/train.jsonl --dev {folder}/dev.jsonl --out run
+#     --model MODEL {files} --out run
 # MODEL is a model folder, a run folder or a Hugging Face id. What is left out is as published.
 {settings}"""
+_SEVERAL = {"topics": "classification", "names": "ner", "alike": "similarity", "answers": "qa"}
+"""The tasks of a list to start from, by what they are called there."""
 
 
 def init(
@@ -27,17 +32,40 @@ def init(
     import yaml
 
     from spanlab.configuration import to_mapping
-    from spanlab.tasks.table import find_task
+    from spanlab.tasks.preparing import resolve
     from spanlab.text.almanac import load
     from spanlab.text.almanac.exports import Selection, export
 
-    settings = yaml.safe_dump(to_mapping(find_task(task).Config()), sort_keys=False, allow_unicode=True)
-    files = export(load(), task, folder, Selection(language=language, format="jsonl"), overwrite=overwrite)
+    settings = yaml.safe_dump(to_mapping(resolve(task, {})), sort_keys=False, allow_unicode=True)
+    selection = Selection(language=language, format="jsonl")
+    if task == "multitask":
+        files, given = _export_several(folder, selection, overwrite=overwrite), f"--train {folder}/tasks.yaml"
+    else:
+        files = export(load(), task, folder, selection, overwrite=overwrite)
+        given = f"--train {folder}/train.jsonl --dev {folder}/dev.jsonl"
     config = folder / "config.yaml"
-    config.write_text(_CONFIG.format(task=task, folder=folder, settings=settings), encoding="utf-8")
+    config.write_text(_CONFIG.format(task=task, folder=folder, files=given, settings=settings), encoding="utf-8")
     if as_json:
         print_json({"task": task, "config": str(config), "files": {str(file.path): file.examples for file in files}})
         return
     for file in files:
         typer.echo(f"{file.path}: {file.examples} examples")
     typer.echo(f"{config}: settings, and the command that uses them")
+
+
+def _export_several(folder: Path, selection: "Selection", *, overwrite: bool) -> "tuple[ExportedFile, ...]":
+    """The files of several tasks, each in a folder of its own, and the list that names them."""
+    import yaml
+
+    from spanlab.text.almanac import load
+    from spanlab.text.almanac.exports import export
+
+    listed: list[dict[str, object]] = []
+    files: tuple[ExportedFile, ...] = ()
+    for name, task in _SEVERAL.items():
+        files += export(load(), task, folder / name, selection, overwrite=overwrite)
+        listed.append({"name": name, "task": task, "train": f"{name}/train.jsonl", "dev": f"{name}/dev.jsonl"})
+        if task == "ner":
+            listed[-1]["settings"] = {"head": "span"}  # some entities lie inside others
+    (folder / "tasks.yaml").write_text(yaml.safe_dump(listed, sort_keys=False), encoding="utf-8")
+    return files

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from spanlab.cli.output import note
+from spanlab.cli.together import answers_together
 from spanlab.errors import InputError
 
 if TYPE_CHECKING:
@@ -22,7 +23,9 @@ def predict(
         str, typer.Option("--input", help="File as for training, labels not needed; - reads JSON lines.")
     ] = "-",
     output: Annotated[Path | None, typer.Option(help="Write JSON lines here.")] = None,
-    task: Annotated[str | None, typer.Option(help="Which task, where the model has several.")] = None,
+    task: Annotated[
+        str | None, typer.Option(help="Which task, where the model has several; a,b or all answers them together.")
+    ] = None,
     columns: Annotated[
         str | None, typer.Option(help="Fields of a table without header, such as _,label,_,text.")
     ] = None,
@@ -42,6 +45,12 @@ def predict(
 
     done = _prepare(output, resume=resume, overwrite=overwrite)
     predictor = load(model, device=device)
+    if task is not None and (task == "all" or "," in task):
+        if redact:
+            raise InputError("--redact is for one task", path=model, fix="name the task that finds entities")
+        several = answers_together(predictor, task, source, columns, batch_tokens=batch_tokens, done=done)
+        _tell(several, output, done, as_json=as_json)
+        return
     name = predictor.model.name_of(task)
     if redact and predictor.model.tasks[name].name != "ner":
         raise InputError(f"--redact is for entities, and the task is {predictor.model.tasks[name].name}", path=model)
@@ -49,6 +58,11 @@ def predict(
     rows = islice(read_rows(source, shape, columns.split(",") if columns else ()), done, None)
     results = predictor.predict_rows(rows, task=name, batch_tokens=batch_tokens, first=done)
     told = map(_redacted, results) if redact else (result.to_dict() for result in results)
+    _tell(told, output, done, as_json=as_json)
+
+
+def _tell(told: Iterator[dict[str, Any]], output: Path | None, done: int, *, as_json: bool) -> None:
+    """Results into a file, or one by one on standard output."""
     if output is not None:
         _write(told, output, done)
         return

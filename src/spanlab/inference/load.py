@@ -24,6 +24,6 @@ def load(
     """
     model = load_task_model(folder_or_id, revision=revision)
     place = find_place(device, precision)
-    for module in (model.encoder, *model.heads.values()):
+    for module in (model.encoder, *model.heads.values(), *model.own.values()):
         cast(nn.Module, module).to(device=place.device, dtype=place.dtype).eval()
     return Predictor(model, place)

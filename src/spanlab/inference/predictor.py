@@ -15,11 +15,12 @@ from spanlab.tasks.criterion import TaskCriterion
 from spanlab.tasks.embedding import embed_texts
 from spanlab.tasks.examples import check_known_labels, encode_examples, read_labelled
 from spanlab.tasks.formats.row import Row
-from spanlab.tasks.model import TaskModel, framing_for
-from spanlab.tasks.prediction import compute
+from spanlab.tasks.model import ALL, TaskModel, framing_for
+from spanlab.tasks.prediction import compute, group_outputs
 from spanlab.tasks.result import Result, Scores
 from spanlab.tasks.settings import TaskDataConfig
 from spanlab.tasks.task import AnyTask
+from spanlab.tasks.together import compute_together
 from spanlab.training.place import Place
 
 Input = str | tuple[str, ...] | Mapping[str, Any]
@@ -34,7 +35,7 @@ class Predictor:
 
     def __init__(self, model: TaskModel, place: Place) -> None:
         self.model, self.place = model, place
-        self._network = TaskCriterion(model.encoder, model.heads)
+        self._network = TaskCriterion(model.encoder, model.heads, own=model.own)
 
     @property
     def tasks(self) -> tuple[str, ...]:
@@ -46,26 +47,28 @@ class Predictor:
         return self.model.tasks[self.model.name_of(task)].learnt.labels
 
     def predict(
-        self, inputs: Input | Iterable[Input], *, task: str | None = None, batch_tokens: int = BATCH_TOKENS
+        self,
+        inputs: Input | Iterable[Input],
+        *,
+        task: str | Sequence[str] | None = None,
+        batch_tokens: int = BATCH_TOKENS,
     ) -> list[Any]:
-        """A result for each input, in order.
+        """A result for each input, in order; with several tasks, a mapping of results by task.
 
         Args:
             inputs: texts, tuples (two texts; a question and its context), or mappings as in a labelled file.
-            task: which of the model's tasks; None where it has one.
+            task: which of the model's tasks; None where it has one. Several, or "all", are answered together: what
+                they have in common is encoded once. Mappings then hold the fields of all of them.
             batch_tokens: the most tokens computed at once.
         """
         alone = isinstance(inputs, str | tuple | Mapping)
         several: Iterable[Input] = [inputs] if alone else inputs  # type: ignore[list-item]
-        name = self.model.name_of(task)
-        kind = type(self.model.tasks[name])
-        return list(
-            self.predict_rows(
-                (to_row(kind, number, item) for number, item in enumerate(several)),
-                task=name,
-                batch_tokens=batch_tokens,
-            )
-        )
+        names = self.model.names_of(task)
+        kinds = [type(self.model.tasks[name]) for name in names]
+        rows = (to_row(number, item, *kinds) for number, item in enumerate(several))
+        if task is None or (isinstance(task, str) and task != ALL):
+            return list(self.predict_rows(rows, task=names[0], batch_tokens=batch_tokens))
+        return list(self.predict_together(rows, tasks=names, batch_tokens=batch_tokens))
 
     def predict_rows(
         self,
@@ -91,6 +94,30 @@ class Predictor:
                 place=self.place,
             )
             yield from computed.decode(chosen, first=first)
+            first += len(readable)
+
+    def predict_together(
+        self,
+        rows: Iterable[Row | InputError],
+        *,
+        tasks: Sequence[str],
+        batch_tokens: int = BATCH_TOKENS,
+        first: int = 0,
+    ) -> Iterator[dict[str, Result]]:
+        """Results by task for the rows of a file as they come, each row's texts encoded once where tasks allow it."""
+        chosen = {name: self.model.tasks[self.model.name_of(name)] for name in tasks}
+        for readable in portions(map(_readable, rows)):
+            examples, samples = {}, {}
+            for name, task in chosen.items():
+                examples[name] = [task.read(row, labelled=False) for row in readable]
+                framing = self.model.framing(name)
+                samples[name] = encode_examples(task, examples[name], readable, framing, labelled=False)
+            outputs = compute_together(self._network, samples, batch_tokens=batch_tokens, place=self.place)
+            results = {
+                name: group_outputs(examples[name], samples[name], outputs[name]).decode(task, first=first)
+                for name, task in chosen.items()
+            }
+            yield from ({name: results[name][place] for name in chosen} for place in range(len(readable)))
             first += len(readable)
 
     def encode(
@@ -151,17 +178,21 @@ def portions(rows: Iterable[Row]) -> Iterator[list[Row]]:
         yield portion
 
 
-def to_row(kind: type[AnyTask], number: int, item: Input) -> Row:
-    """An input from Python as a row; a text or a tuple fills the task's required fields in their order."""
+def to_row(number: int, item: Input, *kinds: type[AnyTask]) -> Row:
+    """An input from Python as a row; a text or a tuple fills the required fields of each task in their order."""
     place = f"input {number}"
     if isinstance(item, Mapping):
         return Row(values=item, path=place)
     parts = (item,) if isinstance(item, str) else tuple(item)
-    required = kind.shape.required
-    if len(parts) != len(required):
-        wanted = " and ".join(required)
-        raise InputError(f"{kind.name} takes {wanted}, and this has {len(parts)} parts", path=place)
-    return Row(values=dict(zip(required, parts, strict=True)), path=place)
+    values: dict[str, str] = {}
+    for kind in kinds:
+        required = kind.shape.required
+        if len(parts) != len(required):
+            wanted = " and ".join(required)
+            fix = "give mappings with the fields of all tasks" if len(kinds) > 1 else None
+            raise InputError(f"{kind.name} takes {wanted}, and this has {len(parts)} parts", path=place, fix=fix)
+        values |= dict(zip(required, parts, strict=True))
+    return Row(values=values, path=place)
 
 
 def _readable(row: Row | InputError) -> Row:

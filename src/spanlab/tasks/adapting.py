@@ -39,7 +39,9 @@ def adapt(encoder: Encoder, tuning: TuningConfig) -> None:
         _freeze(encoder, tuning.freeze)
     if tuning.lora:
         encoder.requires_grad_(False)
-        for module in list(_matrices(encoder)):
+        if getattr(encoder, "pooler", None) is not None:  # it learns as a head does
+            encoder.pooler.requires_grad_(True)  # type: ignore[union-attr]
+        for module in matrices_of(encoder).values():
             change = LowRank(module.weight, tuning.lora, tuning.lora_alpha)
             parametrize.register_parametrization(module, "weight", change)
 
@@ -74,9 +76,8 @@ def _freeze(encoder: Encoder, count: int) -> None:
             part.requires_grad_(False)
 
 
-def _matrices(encoder: Encoder) -> list[nn.Linear]:
-    """Every linear layer of the encoder's blocks; the pooler learns as a head does."""
+def matrices_of(encoder: Encoder) -> dict[str, nn.Linear]:
+    """Every linear layer of the encoder's blocks by its name; the pooler is more of a head's."""
     pooler = getattr(encoder, "pooler", None)
-    if pooler is not None:
-        pooler.requires_grad_(True)
-    return [module for module in encoder.modules() if isinstance(module, nn.Linear) and module is not pooler]
+    named = encoder.named_modules()
+    return {name: module for name, module in named if isinstance(module, nn.Linear) and module is not pooler}

@@ -1,7 +1,7 @@
 """The model card: README.md in a model folder, with what the model is, what it was trained on and how good it is."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from spanlab.tasks.result import Scores
@@ -42,10 +42,61 @@ def write_card(task: AnyTask, facts: CardFacts, scores: Scores | None) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _front(task: AnyTask) -> str:
-    lines = ["---", "library_name: spanlab", "tags:", "- spanlab", f"- {task.name}"]
-    if task.name in _PIPELINES:
-        lines.append(f"pipeline_tag: {_PIPELINES[task.name]}")
+@dataclass(frozen=True, kw_only=True)
+class CardTask:
+    """One of several tasks on a card."""
+
+    name: str
+    """What `task=` asks for."""
+    task: AnyTask
+    facts: CardFacts
+    scores: Scores | None = None
+
+
+def write_shared_card(tasks: Sequence[CardTask], facts: CardFacts) -> str:
+    """The card of a model for several tasks; `facts` are those of the whole run."""
+    parts = [
+        _front(*(each.task for each in tasks)),
+        f"# {len(tasks)} tasks on {facts.base}",
+        f"Fine-tuned by SpanLab {__version__} on {facts.examples} examples of {len(tasks)} tasks, with one encoder.",
+        _overview(tasks),
+        *map(task_section, tasks),
+        "## Use",
+        _use_by_name(tasks[0].name),
+        "## Settings",
+        _settings(facts),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def task_section(each: CardTask) -> str:
+    """What a card says about one of its tasks."""
+    parts = [f"## Task `{each.name}`: {each.task.name}", _about(each.task, each.facts)]
+    if each.scores is not None:
+        parts += [f"### Scores on {each.facts.dev}", _metrics(each.scores)]
+        parts += [_per_label(each.scores)] if each.scores.per_label else []
+    return "\n\n".join(parts)
+
+
+def _overview(tasks: Sequence[CardTask]) -> str:
+    rows = []
+    for each in tasks:
+        scores, primary = each.scores, each.task.primary
+        score = "" if scores is None else f"{primary} {scores.metrics[primary]:.2f}"
+        rows.append(f"| `{each.name}` | {each.task.name} | {each.facts.examples} | {score} |")
+    return "\n".join(["| name | task | examples | on dev |", "|---|---|---|---|", *rows])
+
+
+def _use_by_name(name: str) -> str:
+    call = f'results = model.predict(inputs, task="{name}")  # or task="all"'
+    return "\n".join(["```python", "import spanlab", "", "model = spanlab.load(FOLDER)", call, "```"])
+
+
+def _front(*tasks: AnyTask) -> str:
+    names = dict.fromkeys(task.name for task in tasks)
+    lines = ["---", "library_name: spanlab", "tags:", "- spanlab", *(f"- {name}" for name in names)]
+    if len(tasks) == 1 and tasks[0].name in _PIPELINES:
+        lines.append(f"pipeline_tag: {_PIPELINES[tasks[0].name]}")
     return "\n".join([*lines, "---"])
 
 

@@ -1,7 +1,9 @@
 """An encoder with the heads of one or more tasks, as the training loop sees it.
 
 A batch belongs to one task; the encoder is shared. The loss of a task is the sum over its terms divided by its terms in
-the whole step, and the tasks' losses are weighted and added.
+the whole step, and the tasks' losses are weighted and added. Weights are fixed, or learnt beside everything else: with
+`s` the logarithm of a task's variance, its loss L counts as `exp(-s) L + s / 2` (Kendall et al. 2018), so that tasks
+whose loss stays high count for less.
 """
 
 from collections.abc import Mapping
@@ -9,25 +11,36 @@ from types import MappingProxyType
 from typing import Any, cast
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from spanlab.encoder import Encoder
+from spanlab.encoder.model import EncoderOutput
 from spanlab.objectives.objective import CriterionLoss, ObjectiveLoss
 from spanlab.tasks.head import Encoded, Head
+from spanlab.tasks.own_parts import OwnParts
 from spanlab.tasks.sample import SampleBatch, TensorBatch
 
 
 class TaskCriterion(nn.Module):
-    """`encoder` and `heads.NAME`: the names that `training.lr_factors` can speak of."""
+    """`encoder`, `heads.NAME`, `own.NAME`, `log_variances.NAME`: the names that `training.lr_factors` can speak of."""
 
     def __init__(
-        self, encoder: Encoder, heads: Mapping[str, Head], weights: Mapping[str, float] = MappingProxyType({})
+        self,
+        encoder: Encoder,
+        heads: Mapping[str, Head],
+        weights: Mapping[str, float] = MappingProxyType({}),
+        *,
+        own: Mapping[str, OwnParts] = MappingProxyType({}),
+        learn_weights: bool = False,
     ) -> None:
-        """`weights` has a factor by task; 1 where it has none."""
+        """`weights` has a factor by task, 1 where it has none; `own` what tasks have of their own in the encoder."""
         super().__init__()
         self.encoder = encoder
         self.heads = nn.ModuleDict({name: cast(nn.Module, head) for name, head in heads.items()})
+        self.own = nn.ModuleDict(own)
         self.weights = {name: weights.get(name, 1.0) for name in heads}
+        uncertain = heads if learn_weights else ()
+        self.log_variances = nn.ParameterDict({name: nn.Parameter(torch.zeros(1)) for name in uncertain})
         pooler = getattr(encoder, "pooler", None)
         if pooler is not None and not any(head.uses_pooler for head in heads.values()):
             pooler.requires_grad_(False)  # processes wait for every gradient, and none would come
@@ -35,6 +48,10 @@ class TaskCriterion(nn.Module):
     def head(self, task: str) -> Head:
         """The head of a task."""
         return cast(Head, self.heads[task])
+
+    def own_parts(self, task: str) -> OwnParts | None:
+        """What a task has of its own in the encoder."""
+        return cast(OwnParts, self.own[task]) if task in self.own else None
 
     def counts(self, batch: SampleBatch) -> dict[str, int]:
         """The terms of each task in this batch."""
@@ -55,44 +72,64 @@ class TaskCriterion(nn.Module):
         """
         task = batch.batch.task
         head = self.head(task)
-        logits = head(encode_samples(self.encoder, batch, most_tokens=most_tokens))
+        logits = head(encode_samples(self.encoder, batch, most_tokens=most_tokens, own=self.own_parts(task)))
         if answer:
             return logits
         part = head.loss(logits, batch)
         terms = part.count if counts is None else counts[task]
-        value = self.weights[task] / max(1, terms) * part.total
+        value = self._weigh(task, part, max(1, terms))
         zero = part.total.new_zeros(())
         none = ObjectiveLoss(total=zero, count=0, tallies={"correct": zero})
         return CriterionLoss(value=value, parts={name: part if name == task else none for name in self.heads})
 
+    def _weigh(self, task: str, part: ObjectiveLoss, terms: int) -> Tensor:
+        """What a batch adds to the loss of its step, which has `terms` terms of this task."""
+        if task not in self.log_variances:
+            return self.weights[task] / terms * part.total
+        log_variance: Tensor = self.log_variances[task].squeeze()
+        mean, share = part.total / terms, part.count / terms
+        return self.weights[task] * (torch.exp(-log_variance) * mean + share * log_variance / 2)
+
     def metrics(self, parts: Mapping[str, ObjectiveLoss]) -> dict[str, float]:
-        """`loss.NAME`, `accuracy.NAME`, … of losses that were added up."""
-        return {
+        """`loss.NAME`, `accuracy.NAME`, … of losses that were added up; `weight.NAME` where weights are learnt."""
+        found = {
             f"{metric}.{name}": value
             for name in self.heads
             for metric, value in self.head(name).metrics(parts[name]).items()
         }
+        seen = (name for name in self.log_variances if parts[name].count)
+        return found | {
+            f"weight.{name}": self.weights[name] * torch.exp(-self.log_variances[name]).item() for name in seen
+        }
 
 
-def encode_samples(encoder: Encoder, batch: TensorBatch, *, most_tokens: int | None = None) -> Encoded:
+def encode_samples(
+    encoder: Encoder, batch: TensorBatch, *, most_tokens: int | None = None, own: OwnParts | None = None
+) -> Encoded:
     """Run the encoder on a batch; with `most_tokens`, a sample beyond that is run a few sequences at a time.
 
     Running in turn bounds memory where no gradient is kept, and changes nothing: sequences do not see each other.
+    `own` is what the batch's task has of its own in the encoder.
     """
+
+    def run(ids_N: Tensor, segments_N: Tensor | None, lengths_B: Tensor) -> EncoderOutput:
+        if own is not None:
+            return own.encode(encoder, ids_N, segments_N, lengths_B)
+        return encoder(ids_N, token_type_ids=segments_N, lengths=lengths_B)  # type: ignore[no-any-return]
+
     if most_tokens is None or batch.input_ids_N.shape[0] <= most_tokens:
-        output = encoder(batch.input_ids_N, token_type_ids=batch.segment_ids_N, lengths=batch.lengths_B)
+        output = run(batch.input_ids_N, batch.segment_ids_N, batch.lengths_B)
         return Encoded(hidden_ND=output.hidden, pooled_BD=output.pooled, batch=batch)
     hidden, pooled, start, first = [], [], 0, 0
     for lengths in _within(batch.lengths_B.tolist(), most_tokens):
         here = slice(start, start + sum(lengths))
         segments = None if batch.segment_ids_N is None else batch.segment_ids_N[here]
-        these = batch.lengths_B[first : first + len(lengths)]
-        output = encoder(batch.input_ids_N[here], token_type_ids=segments, lengths=these)
+        output = run(batch.input_ids_N[here], segments, batch.lengths_B[first : first + len(lengths)])
         hidden.append(output.hidden)
         pooled.append(output.pooled)
         start, first = here.stop, first + len(lengths)
-    has_pooler = pooled[0] is not None
-    return Encoded(hidden_ND=torch.cat(hidden), pooled_BD=torch.cat(pooled) if has_pooler else None, batch=batch)
+    by_pooler = [each for each in pooled if each is not None]
+    return Encoded(hidden_ND=torch.cat(hidden), pooled_BD=torch.cat(by_pooler) if by_pooler else None, batch=batch)
 
 
 def _within(lengths: list[int], most: int) -> list[list[int]]:

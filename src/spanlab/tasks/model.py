@@ -1,15 +1,16 @@
 """A fine-tuned model: one encoder, its tasks with their heads, and everything prediction needs, from and to a folder.
 
 A model of one task whose head transformers has a class for is saved as that class; every other head lies beside the
-encoder in `heads.safetensors`. Labels, thresholds, window and task settings are in `spanlab.json`.
+encoder in `heads.safetensors`, and what a task has of its own in the encoder under `NAME/own`. Labels, thresholds,
+window and task settings are in `spanlab.json`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, cast
 
-from torch import nn
+from torch import Tensor, nn
 
 from spanlab.configuration import Source, from_mapping, merge, to_mapping
 from spanlab.encoder import Encoder, Model, SequenceHead, load_model
@@ -20,12 +21,15 @@ from spanlab.tasks.adapting import merged
 from spanlab.tasks.classification import Classification, ClassificationConfig
 from spanlab.tasks.framing import Cutting, Framing
 from spanlab.tasks.head import Head, StandardHead
+from spanlab.tasks.own_parts import OwnParts, OwnPartsConfig
 from spanlab.tasks.settings import TaskConfig, TaskDataConfig
 from spanlab.tasks.similarity import Similarity, SimilarityConfig
 from spanlab.tasks.table import find_task
 from spanlab.tasks.task import AnyTask, Learnt
 from spanlab.text import Tokenizer
 
+ALL = "all"
+"""What stands for every task of a model where one could be named."""
 _SHARED = {field.name for field in fields(TaskConfig)}
 
 
@@ -38,6 +42,8 @@ class TaskModel:
     tasks: Mapping[str, AnyTask] = field(default_factory=dict)
     """By the name of the head."""
     heads: Mapping[str, Head] = field(default_factory=dict)
+    own: Mapping[str, OwnParts] = field(default_factory=dict)
+    """What some of the tasks have of their own in the encoder."""
     system: str | None = None
     folder: Path | None = None
 
@@ -51,6 +57,13 @@ class TaskModel:
         if task not in self.tasks:
             raise InputError(f"no task '{task}'{did_you_mean(task, self.tasks)}; there are {known}", path=self.folder)
         return task
+
+    def names_of(self, tasks: str | Sequence[str] | None) -> tuple[str, ...]:
+        """The names of the wanted tasks, of which there may be several; `ALL` is every one."""
+        if tasks == ALL:
+            return tuple(self.tasks) or (self.name_of(None),)
+        several = (tasks,) if tasks is None or isinstance(tasks, str) else tasks
+        return tuple(dict.fromkeys(map(self.name_of, several)))
 
     def framing(self, task: str) -> Framing:
         """How this model cuts and frames the texts of a task."""
@@ -67,15 +80,17 @@ def framing_for(encoder: Encoder, tokenizer: Tokenizer, data: TaskDataConfig) ->
 def save_task_model(folder: Path, model: TaskModel) -> None:
     """Write the folder; adapters are merged into the encoder's matrices."""
     encoder = merged(model.encoder)
-    described = [describe_task(task) for task in model.tasks.values()]
-    standard = model.heads[next(iter(model.tasks))].standard if len(model.tasks) == 1 else None
+    described = {name: describe_task(task, model.own.get(name)) for name, task in model.tasks.items()}
+    # A model of one task that is called as the task is, with nothing in the encoder: as if there were no others.
+    alone = not model.own and list(described) == [task.name for task in model.tasks.values()] and len(described) == 1
+    standard = model.heads[next(iter(model.tasks))].standard if alone else None
     heads: dict[str, nn.Module] = {}
     tasks = {name: cast(nn.Module, head) for name, head in model.heads.items()}
+    tasks |= {_own_name(name): parts for name, parts in model.own.items()}
     config_keys: dict[str, Any] = {}
     if standard is not None and class_of(encoder, standard.kind) is not None:
         heads, tasks, config_keys = {standard.kind: standard.layer}, {}, _label_keys(standard)
-    alone = len(model.tasks) == 1
-    about = described[0] if alone else {"task": "multitask", "tasks": dict(zip(model.tasks, described, strict=True))}
+    about = next(iter(described.values())) if alone else {"task": "multitask", "tasks": described}
     save_model(folder, encoder, heads, system=model.system, tasks=tasks, described=about, config_keys=config_keys)
     model.tokenizer.save(folder)
 
@@ -91,7 +106,12 @@ def _label_keys(head: StandardHead) -> dict[str, Any]:
     }
 
 
-def describe_task(task: AnyTask) -> dict[str, Any]:
+def _own_name(name: str) -> str:
+    """Under which the parts of a task are in `heads.safetensors`; no task can be called so."""
+    return f"{name}/own"
+
+
+def describe_task(task: AnyTask, own: OwnParts | None = None) -> dict[str, Any]:
     """What `spanlab.json` says about a task."""
     settings = {name: value for name, value in to_mapping(task.config).items() if name not in _SHARED}
     data = task.config.data
@@ -100,6 +120,7 @@ def describe_task(task: AnyTask) -> dict[str, Any]:
         **to_mapping(task.learnt),
         "window": {"length": data.length, "stride": data.stride, "long_text": data.long_text},
         "settings": settings,
+        **({} if own is None else {"own": to_mapping(own.config)}),
     }
 
 
@@ -129,11 +150,17 @@ def load_task_model(folder_or_id: str | Path, *, revision: str | None = None) ->
     else:
         tasks = _foreign_tasks(model, folder)
     heads = {name: _head(model, name, task, folder) for name, task in tasks.items()}
+    own = {
+        name: _own_parts(model, name, each["own"], folder)
+        for name, each in described.get("tasks", {}).items()
+        if "own" in each
+    }
     return TaskModel(
         encoder=model.encoder,
         tokenizer=Tokenizer.load(folder),
         tasks=tasks,
         heads=heads,
+        own=own,
         system=described.get("system"),
         folder=folder,
     )
@@ -163,9 +190,21 @@ def _head(model: Model, name: str, task: AnyTask, folder: Path) -> Head:
         weights, module = model.heads[standard.kind].state_dict(), standard.layer
     else:
         weights, module = model.tasks.get(name, {}), cast(nn.Module, head)
+    _fill(module, weights, f"the head of '{name}'", folder)
+    return head
+
+
+def _own_parts(model: Model, name: str, described: Mapping[str, Any], folder: Path) -> OwnParts:
+    """What a task has of its own in the encoder."""
+    config = from_mapping(OwnPartsConfig, described, Source(path=str(folder / "spanlab.json")))
+    parts = OwnParts(model.encoder, config)
+    _fill(parts, model.tasks.get(_own_name(name), {}), f"what '{name}' has in the encoder", folder)
+    return parts
+
+
+def _fill(module: nn.Module, weights: Mapping[str, Tensor], what: str, folder: Path) -> None:
     wanted = module.state_dict()
     wrong = [key for key in wanted if key not in weights or weights[key].shape != wanted[key].shape]
     if wrong:
-        raise WeightsError(f"the head of '{name}' does not fit its weights ({wrong[0]})", path=folder)
+        raise WeightsError(f"{what} does not fit its weights ({wrong[0]})", path=folder)
     module.load_state_dict({key: weights[key] for key in wanted})
-    return head

@@ -42,6 +42,11 @@ def compute(
 ) -> Computed:
     """Run the model on examples, of which `samples` were encoded."""
     outputs = compute_outputs(network, samples, task=name, batch_tokens=batch_tokens, place=place)
+    return group_outputs(examples, samples, outputs)
+
+
+def group_outputs(examples: Sequence[Any], samples: Sequence[Sample], outputs: Sequence[Any]) -> Computed:
+    """Samples and the head's outputs put together by their examples."""
     by_example: list[list[Sample]] = [[] for _ in examples]
     outputs_by_example: list[list[Any]] = [[] for _ in examples]
     numbered = zip(samples, outputs, strict=True)

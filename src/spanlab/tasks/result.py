@@ -8,6 +8,9 @@ from spanlab.metrics.classification import ConfusionMatrix
 from spanlab.metrics.precision_recall import LabelScores
 from spanlab.tasks.sample import Sample
 
+CORRELATIONS = ("mcc", "pearson", "spearman")
+"""The metrics from -1 to 1; all others are percentages."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Result:

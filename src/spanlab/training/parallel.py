@@ -34,8 +34,13 @@ def process_group() -> Iterator[None]:
         dist.destroy_process_group()
 
 
-def spread(model: nn.Module, place: Place, kind: str, layers: type[nn.Module] | None) -> nn.Module:
-    """What the forward pass is called on; shards are made in place, layer by layer, copies are wrapped."""
+def spread(
+    model: nn.Module, place: Place, kind: str, layers: type[nn.Module] | None, *, idle_weights: bool = False
+) -> nn.Module:
+    """What the forward pass is called on; shards are made in place, layer by layer, copies are wrapped.
+
+    With `idle_weights` copies do not wait for the gradients of weights that had no part in a step.
+    """
     if place.size == 1:
         return model
     if kind == "fsdp":
@@ -45,7 +50,13 @@ def spread(model: nn.Module, place: Place, kind: str, layers: type[nn.Module] | 
         fully_shard(model)
         return model
     device_ids = [place.device.index] if place.device.type == "cuda" else None
-    return DistributedDataParallel(model, device_ids=device_ids, broadcast_buffers=False, gradient_as_bucket_view=True)
+    return DistributedDataParallel(
+        model,
+        device_ids=device_ids,
+        broadcast_buffers=False,
+        gradient_as_bucket_view=True,
+        find_unused_parameters=idle_weights,
+    )
 
 
 def sending(model: nn.Module, *, last: bool) -> AbstractContextManager[object]:

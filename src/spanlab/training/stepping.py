@@ -46,7 +46,7 @@ class Stepper(Generic[Batch]):
         if config.compile:
             self.model.compile()
         self.whole = WholeModel(self.model, place, config.parallel)
-        self.spread = spread(self.model, place, config.parallel, work.shard_layers)
+        self.spread = spread(self.model, place, config.parallel, work.shard_layers, idle_weights=work.idle_weights)
         self.optimiser = build_optimiser(self.model, config)
         self.scaler = torch.amp.GradScaler(place.device.type, enabled=place.precision == "fp16")
         self.average = MovingAverage(self.model, config.ema) if config.ema else None

@@ -84,5 +84,7 @@ class Work(Generic[Batch]):
     higher_is_better: bool = False
     shard_layers: type[nn.Module] | None = None
     """The modules that are sharded one by one when a model is spread over processes by shards."""
+    idle_weights: bool = False
+    """Whether a step may leave some weights without a gradient, such as the heads of tasks whose turn it is not."""
     flops_per_token: float | None = None
     """Multiplications and additions of a training step for one token, for the share of the machine's peak."""

@@ -13,9 +13,10 @@ from typing import Any
 
 from spanlab.configuration import to_mapping
 from spanlab.errors import ConfigError
+from spanlab.report.run_page import Section
 from spanlab.report.task_sections import task_sections
-from spanlab.tasks.finetuning import FineTuning, Sources, resolve_config
-from spanlab.tasks.settings import TaskConfig
+from spanlab.tasks.finetuning import Sources
+from spanlab.tasks.preparing import RunConfig, Tuning, has_dev, listed_tasks, prepare, resolve
 from spanlab.training.loop import Training
 from spanlab.training.parallel import process_group
 from spanlab.training.place import find_place
@@ -35,7 +36,7 @@ class FinetuningJob:
     """Everything a fine-tuning run is asked for."""
 
     sources: Sources
-    config: TaskConfig
+    config: RunConfig
     out: str
     resume: bool = False
     overwrite: bool = False
@@ -50,24 +51,36 @@ def finetune(
     dev: str | Path | None = None,
     resume: bool = False,
     overwrite: bool = False,
+    add: bool = False,
+    name: str | None = None,
     on_record: OnRecord | None = None,
     **overrides: Any,  # noqa: ANN401 (keys and sections of the task's config)
 ) -> RunResult:
     """Fine-tune a model for a task, as `spanlab finetune` does; prints nothing.
 
     Args:
-        task: classification, similarity, …
+        task: classification, similarity, …; multitask for several.
         model: a model folder, a run folder or a Hugging Face id.
-        train: the labelled file.
+        train: the labelled file; for multitask the YAML list of tasks.
         out: the run folder; its `model/` is what `spanlab.load` takes.
         dev: another labelled file, by which the best model is chosen.
         resume: go on with the run in `out`.
         overwrite: replace the run in `out`.
+        add: put the task beside those that the model has, whose outputs stay as they are.
+        name: what an added task is called; by default as the task is.
         on_record: called with every record of the run.
         overrides: keys and sections, such as `label_smoothing=0.1, training={"epochs": 3}`.
     """
-    sources = Sources(task=task, model=str(model), train=str(train), dev=None if dev is None else str(dev))
-    config = resolve_config(task, overrides)
+    if name is not None and not add:
+        raise ConfigError("'name' is for a task that is added", fix="give add=True, too")
+    sources = Sources(
+        task=task,
+        model=str(model),
+        train=str(train),
+        dev=None if dev is None else str(dev),
+        add_as=(name or task) if add else None,
+    )
+    config = resolve(task, overrides)
     job = FinetuningJob(sources=sources, config=config, out=str(out), resume=resume, overwrite=overwrite)
     return run_job(job, on_record=on_record)
 
@@ -80,7 +93,7 @@ def run_job(job: FinetuningJob, *, on_start: OnStart | None = None, on_record: O
         run = RunFolder(job.out)
         if place.first:
             run.check(resume=job.resume, overwrite=job.overwrite)
-        tuning = FineTuning(job.sources, job.config)
+        tuning = prepare(job.sources, job.config)
         config = describe(job)
         if job.resume:
             run.check_same(config)
@@ -88,7 +101,7 @@ def run_job(job: FinetuningJob, *, on_start: OnStart | None = None, on_record: O
             if place.first and not job.resume:
                 run.begin(config)
             place.wait()
-            training = Training(tuning.work, training_config, run, place, seed=job.config.seed)
+            training = Training(tuning.work, tuning.training, run, place, seed=job.config.seed)
             notes = (*tuning.notes(), *(training.resume() if job.resume else ()))
             if on_start is not None and place.first:
                 on_start(training, notes)
@@ -96,16 +109,29 @@ def run_job(job: FinetuningJob, *, on_start: OnStart | None = None, on_record: O
                 training,
                 config,
                 notes,
-                sections=lambda: task_sections(tuning.scores, tuning.mistakes()),
+                sections=lambda: _sections(tuning),
                 on_record=on_record,
             )
 
 
+def _sections(tuning: Tuning) -> tuple[Section, ...]:
+    """What the report shows of each task, named where there are several."""
+    several = len(tuning.lessons) > 1
+    return tuple(
+        replace(section, title=f"{lesson.name}: {section.title}") if several else section
+        for lesson in tuning.lessons
+        for section in task_sections(lesson.scores, lesson.mistakes())
+    )
+
+
 def describe(job: FinetuningJob) -> dict[str, Any]:
     """The resolved config, as it is kept in the run folder and compared when the run is resumed."""
-    files = [path for path in (job.sources.train, job.sources.dev) if path is not None]
+    sources, entries = job.sources, listed_tasks(job.sources)
+    pairs = [(sources.train, sources.dev), *((entry.train, entry.dev) for entry in entries)]
+    files = [path for pair in pairs for path in pair if path is not None]
     return {
-        **to_mapping(job.sources),
+        **to_mapping(sources),
+        **({"tasks": [to_mapping(entry) for entry in entries]} if entries else {}),
         **to_mapping(job.config),
         "file_fingerprints": [sha256_of(Path(path))[:16] for path in files],
     }
@@ -127,7 +153,7 @@ def sweep(
     on_record: Callable[[float, Record], None] | None = None,
 ) -> list[RateOutcome]:
     """A run for each learning rate under `out/sweep`; the best one's model and metrics become those of `out`."""
-    if job.sources.dev is None:
+    if not has_dev(job.sources):
         raise ConfigError("a sweep chooses by the score on dev", fix="give --dev")
     if job.resume:
         raise ConfigError("a sweep cannot be resumed", fix="begin anew with --overwrite")
