@@ -23,7 +23,7 @@ from spanlab.tasks.augmentation import refilled_copies
 from spanlab.tasks.card import CardFacts, write_card
 from spanlab.tasks.criterion import TaskCriterion
 from spanlab.tasks.data import SampleData
-from spanlab.tasks.examples import Examples, check_known_labels, encode_examples, read_labelled
+from spanlab.tasks.examples import Examples, check_known_labels, encode_examples, learn_task, read_labelled
 from spanlab.tasks.model import TaskModel, framing_for, save_task_model
 from spanlab.tasks.prediction import compute
 from spanlab.tasks.result import Mistake, Result, Scores
@@ -66,7 +66,7 @@ class FineTuning:
         kind = find_task(sources.task)
         self.sources, self.config, self.name = sources, config, sources.task
         self.train = read_labelled(kind, sources.train, config.data)
-        self.task = kind.learn(config, self.train.examples)
+        self.task = learn_task(kind, config, self.train)
         self.dev = self._read_dev()
         folder = locate_model(sources.model)
         base = load_model(folder)
