@@ -60,7 +60,9 @@ BAD = {
     "json text is a number": Bad("classification", "b.jsonl", '{"text": 3, "label": 1}\n', "must be text", 1),
     "json label is a list": Bad("classification", "b.jsonl", '{"text": "a", "label": [1]}\n', "a label is text", 1),
     "json not utf-8": Bad("classification", "b.jsonl", b'{"text": "\xff", "label": 1}\n', "not UTF-8", 1),
-    "tsv other columns": Bad("classification", "b.tsv", "review_body\tstars\nfine\t1\n", "no column is called 'text'", 1),
+    "tsv other columns": Bad(
+        "classification", "b.tsv", "review_body\tstars\nfine\t1\n", "no column is called 'text'", 1
+    ),
     "tsv row too short": Bad("classification", "b.tsv", "text\tlabel\nfine\t1\nbad\n", "1 columns", 3),
     "tsv label is empty": Bad("classification", "b.tsv", "text\tlabel\nfine\t\n", "'label' is empty", 2),
     "csv quote not closed": Bad("classification", "b.csv", 'text,label\nfine,1\n"bad,0\n', "not valid CSV", 3),
@@ -75,14 +77,20 @@ BAD = {
     "unknown format": Bad("classification", "b.xlsx", "x", "does not tell the format"),
     # similarity
     "pair cut short": Bad("similarity", "b.jsonl", '{"text_a": "a", "text_b": "b", "sco', "cut short", 1),
-    "pair score is text": Bad("similarity", "b.jsonl", '{"text_a": "a", "text_b": "b", "score": "x"}\n', "'score' is", 1),
+    "pair score is text": Bad(
+        "similarity", "b.jsonl", '{"text_a": "a", "text_b": "b", "score": "x"}\n', "'score' is", 1
+    ),
     "pair of one": Bad("similarity", "b.jsonl", '{"text_a": "a", "score": 1}\n', "'text_b' is missing", 1),
-    "pair other columns": Bad("similarity", "b.tsv", "left\tright\tscore\na\tb\t1\n", "no column is called 'text_a'", 1),
+    "pair other columns": Bad(
+        "similarity", "b.tsv", "left\tright\tscore\na\tb\t1\n", "no column is called 'text_a'", 1
+    ),
     "pairs empty": Bad("similarity", "b.tsv", "", "holds no example"),
     # ner
     "spans cut short": Bad("ner", "b.jsonl", '{"text": "Ada", "spans": [{"start": 0', "cut short", 1),
     "spans missing": Bad("ner", "b.jsonl", '{"text": "Ada"}\n', "no 'spans'", 1),
-    "span without end": Bad("ner", "b.jsonl", '{"text": "Ada", "spans": [{"start": 0, "label": "X"}]}\n', "span 0 is", 1),
+    "span without end": Bad(
+        "ner", "b.jsonl", '{"text": "Ada", "spans": [{"start": 0, "label": "X"}]}\n', "span 0 is", 1
+    ),
     "span outside": Bad(
         "ner", "b.jsonl", '{"text": "Ada", "spans": [{"start": 0, "end": 9, "label": "X"}]}\n', "leaves the text", 1
     ),

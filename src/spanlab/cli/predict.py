@@ -30,7 +30,9 @@ def predict(
     resume: Annotated[bool, typer.Option("--resume", help="Go on with an output that was not finished.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output.")] = False,
     engine: Annotated[Literal["local", "ray"], typer.Option(help="Here, or on a Ray cluster.")] = "local",
-    workers: Annotated[int | None, typer.Option(min=1, help="With --engine ray: how many; one a CPU by default.")] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="With --engine ray: how many; one a CPU by default.")
+    ] = None,
     device: Annotated[Literal["auto", "cpu", "cuda", "mps"], typer.Option(help="Where the model runs.")] = "auto",
     redact: Annotated[bool, typer.Option("--redact", help="Give the text with its entities replaced instead.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object an input.")] = False,

@@ -92,6 +92,4 @@ class _Worker:
     def predict(self, rows: list[Row], first: int) -> list[Result]:
         """The results of one portion."""
         wanted = self._wanted
-        return list(
-            self._predictor.predict_rows(rows, task=wanted.task, batch_tokens=wanted.batch_tokens, first=first)
-        )
+        return list(self._predictor.predict_rows(rows, task=wanted.task, batch_tokens=wanted.batch_tokens, first=first))
