@@ -1,7 +1,9 @@
 """Prediction on Ray: the same results in the same order as here, and the same errors."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,6 +32,15 @@ def model(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "run"
 
 
+@pytest.fixture(scope="module")
+def ray() -> Iterator[Any]:
+    """One cluster for all tests: prediction uses a connection that is there already, and leaves it."""
+    module = pytest.importorskip("ray", reason="the ray extra is not installed")
+    module.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    yield module
+    module.shutdown()
+
+
 @pytest.fixture
 def texts(tmp_path: Path) -> Path:
     path = tmp_path / "texts.jsonl"
@@ -38,8 +49,8 @@ def texts(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.usefixtures("ray")
 def test_results_are_those_of_one_process(model: Path, texts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("ray", reason="the ray extra is not installed")
     monkeypatch.setattr(predictor, "PORTION", 2)
     shape = Classification.shape
     here = list(spanlab.load(model).predict_rows(read_rows(str(texts), shape), first=5))
@@ -48,8 +59,8 @@ def test_results_are_those_of_one_process(model: Path, texts: Path, monkeypatch:
     assert [result.id for result in there] == [str(number) for number in range(5, 16)]
 
 
+@pytest.mark.usefixtures("ray")
 def test_an_error_comes_after_the_results_before_it(model: Path, texts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("ray", reason="the ray extra is not installed")
     monkeypatch.setattr(predictor, "PORTION", 2)
     lines = texts.read_text().splitlines(keepends=True)
     texts.write_text("".join([*lines[:7], "{oops\n", *lines[7:]]))
@@ -60,8 +71,8 @@ def test_an_error_comes_after_the_results_before_it(model: Path, texts: Path, mo
     assert found == [str(number) for number in range(6)]
 
 
+@pytest.mark.usefixtures("ray")
 def test_a_worker_s_error_is_the_user_s(model: Path, tmp_path: Path) -> None:
-    pytest.importorskip("ray", reason="the ray extra is not installed")
     path = tmp_path / "texts.jsonl"
     path.write_text('{"text": "fine"}\n{"text": 3}\n')
     shape = Classification.shape
@@ -72,6 +83,7 @@ def test_a_worker_s_error_is_the_user_s(model: Path, tmp_path: Path) -> None:
     assert str(there.value) == str(here.value)
 
 
+@pytest.mark.slow
 def test_on_the_command_line(model: Path, texts: Path) -> None:
     pytest.importorskip("ray", reason="the ray extra is not installed")
     given = ("predict", str(model), "--input", str(texts), "--json")
