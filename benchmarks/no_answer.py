@@ -89,7 +89,7 @@ def main() -> None:
             dev=files["tune"],
             out=run,
             training=training,
-            data={"length": 384},
+            data={"length": 384, "batch_tokens": 4096},
             on_record=lambda record: print(record.to_dict(), flush=True) if record.split == "dev" else None,
         )
         model = load(run)

@@ -32,6 +32,10 @@ def predict(
     batch_tokens: Annotated[int, typer.Option(min=1, help="The most tokens computed at once.")] = 16384,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with an output that was not finished.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output.")] = False,
+    engine: Annotated[Literal["local", "ray"], typer.Option(help="Here, or on a Ray cluster.")] = "local",
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="With --engine ray: how many; one a CPU by default.")
+    ] = None,
     device: Annotated[Literal["auto", "cpu", "cuda", "mps"], typer.Option(help="Where the model runs.")] = "auto",
     redact: Annotated[bool, typer.Option("--redact", help="Give the text with its entities replaced instead.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object an input.")] = False,
@@ -56,7 +60,13 @@ def predict(
         raise InputError(f"--redact is for entities, and the task is {predictor.model.tasks[name].name}", path=model)
     shape = predictor.model.tasks[name].shape
     rows = islice(read_rows(source, shape, columns.split(",") if columns else ()), done, None)
-    results = predictor.predict_rows(rows, task=name, batch_tokens=batch_tokens, first=done)
+    if engine == "local":
+        results = predictor.predict_rows(rows, task=name, batch_tokens=batch_tokens, first=done)
+    else:
+        from spanlab.inference.ray_prediction import RayPrediction, predict_on_ray
+
+        wanted = RayPrediction(model=_everywhere(model), task=name, batch_tokens=batch_tokens, device=device)
+        results = predict_on_ray(wanted, rows, first=done, workers=workers)
     told = map(_redacted, results) if redact else (result.to_dict() for result in results)
     _tell(told, output, done, as_json=as_json)
 
@@ -69,6 +79,11 @@ def _tell(told: Iterator[dict[str, Any]], output: Path | None, done: int, *, as_
     for values in told:
         typer.echo(json.dumps(values, ensure_ascii=False) if as_json else _line(values))
         sys.stdout.flush()
+
+
+def _everywhere(model: str) -> str:
+    """A folder by its whole path: a worker need not run where the command was given."""
+    return str(Path(model).resolve()) if Path(model).exists() else model
 
 
 def _redacted(result: "Result") -> dict[str, Any]:

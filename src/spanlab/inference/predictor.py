@@ -82,7 +82,7 @@ class Predictor:
         name = self.model.name_of(task)
         chosen = self.model.tasks[name]
         framing = self.model.framing(name)
-        for readable in portions(map(_readable, rows)):
+        for readable in portions(map(readable_row, rows)):
             examples = [chosen.read(row, labelled=False) for row in readable]
             samples = encode_examples(chosen, examples, readable, framing, labelled=False)
             computed = compute(
@@ -195,7 +195,8 @@ def to_row(number: int, item: Input, *kinds: type[AnyTask]) -> Row:
     return Row(values=values, path=place)
 
 
-def _readable(row: Row | InputError) -> Row:
+def readable_row(row: Row | InputError) -> Row:
+    """The row; what could not be read is raised."""
     if isinstance(row, InputError):
         raise row
     return row

@@ -110,6 +110,16 @@ def _join_chunks(chunks: Sequence[Tokens], begins: Sequence[int]) -> Tokens:
     )
 
 
+def unit_spans(text: str, kind: UnitKind) -> tuple[Integers, Integers]:
+    """(U,) and (U,): where the units of a text begin and end, told without a tokenizer: pieces are taken for words."""
+    if kind == "character":
+        ends = np.array(_character_ends(text), dtype=np.int64)
+        visible = np.flatnonzero((character_classes(code_points(text)) & SPACE) == 0)
+        return visible[np.searchsorted(visible, np.append(0, ends)[:-1])], ends
+    words = np.array(word_spans(text), dtype=np.int64).reshape(-1, 2)
+    return words[:, 0], words[:, 1]
+
+
 def choose_units(texts: Sequence[str], spans: Sequence[Sequence[tuple[int, int]]]) -> UnitKind:
     """Words if nearly all character spans begin and end at words, else characters; the text alone decides."""
     total = missed = 0

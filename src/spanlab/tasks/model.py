@@ -13,17 +13,15 @@ from typing import Any, cast
 from torch import Tensor, nn
 
 from spanlab.configuration import Source, from_mapping, merge, to_mapping
-from spanlab.encoder import Encoder, Model, SequenceHead, load_model
+from spanlab.encoder import Encoder, Model, load_model
 from spanlab.encoder.weights import class_of, locate_model, save_model
-from spanlab.encoder.weights.config_json import read_config_json
 from spanlab.errors import ConfigError, InputError, WeightsError, did_you_mean
 from spanlab.tasks.adapting import merged
-from spanlab.tasks.classification import Classification, ClassificationConfig
+from spanlab.tasks.foreign import foreign_tasks
 from spanlab.tasks.framing import Cutting, Framing
 from spanlab.tasks.head import Head, StandardHead
 from spanlab.tasks.own_parts import OwnParts, OwnPartsConfig
 from spanlab.tasks.settings import TaskConfig, TaskDataConfig
-from spanlab.tasks.similarity import Similarity, SimilarityConfig
 from spanlab.tasks.table import find_task
 from spanlab.tasks.task import AnyTask, Learnt
 from spanlab.text import Tokenizer
@@ -148,7 +146,7 @@ def load_task_model(folder_or_id: str | Path, *, revision: str | None = None) ->
     elif "task" in described:
         tasks = {str(described["task"]): read_task(described, path)}
     else:
-        tasks = _foreign_tasks(model, folder)
+        tasks, model = foreign_tasks(model, folder)
     heads = {name: _head(model, name, task, folder) for name, task in tasks.items()}
     own = {
         name: _own_parts(model, name, each["own"], folder)
@@ -164,22 +162,6 @@ def load_task_model(folder_or_id: str | Path, *, revision: str | None = None) ->
         system=described.get("system"),
         folder=folder,
     )
-
-
-def _foreign_tasks(model: Model, folder: Path) -> dict[str, AnyTask]:
-    """What a folder that transformers fine-tuned can do: its class and its config's label names tell."""
-    head = model.heads.get("sequence")
-    if not isinstance(head, SequenceHead):
-        return {}
-    config = read_config_json(folder)
-    if head.classifier.out_features == 1:
-        return {"similarity": Similarity(SimilarityConfig(), Learnt())}
-    names = {int(number): str(name) for number, name in config.get("id2label", {}).items()}
-    labels = tuple(names.get(number, f"LABEL_{number}") for number in range(head.classifier.out_features))
-    several = config.get("problem_type") == "multi_label_classification"
-    thresholds = {"labels": 0.5} if several else {}
-    learnt = Learnt(labels=labels, thresholds=thresholds)
-    return {"classification": Classification(ClassificationConfig(multi_label=several), learnt)}
 
 
 def _head(model: Model, name: str, task: AnyTask, folder: Path) -> Head:

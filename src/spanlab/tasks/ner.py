@@ -22,8 +22,10 @@ from spanlab.tasks.entities import Entity, NerResult
 from spanlab.tasks.fields import read_id, read_text, text_problems
 from spanlab.tasks.formats.row import FileShape, Row
 from spanlab.tasks.framing import FramedWindow, Framing
+from spanlab.tasks.label_counts import candidate_counts, tag_counts
 from spanlab.tasks.label_units import LabelUnits, choose_units, encode_units
 from spanlab.tasks.labelled_spans import TextSpan, are_nested, read_spans, span_problems
+from spanlab.tasks.losses import balanced_weights
 from spanlab.tasks.ner_heads import EntitySpanHead, SpanLabels, TagHead
 from spanlab.tasks.problem import Problem
 from spanlab.tasks.pruning import Conflict, without_conflicts
@@ -55,6 +57,8 @@ class NerConfig(TaskConfig):
     """Candidate spans: how wide, in units, and what their vectors are made of."""
     inner_width: int = 150
     """Of the layer between a span's vector and its label."""
+    class_weights: Literal["none", "balanced"] = "none"
+    """balanced: rare tags, or labels of candidate spans, weigh more, in inverse proportion to their number."""
     label_smoothing: float = 0.0
     training: TrainingConfig = field(default_factory=lambda: TrainingConfig(lr=5e-5, batch_size=32, epochs=3.0))
 
@@ -127,7 +131,8 @@ class NamedEntities:
             config = replace(config, nested=overlapping is not None)
         entities = tuple(sorted(counts))
         labels = tag_names(entities) if config.head == "tag" else ("O", *entities)
-        return cls(config, Learnt(labels=labels, entity_labels=entities))
+        counted = _label_counts(config, entities, examples) if config.class_weights == "balanced" else ()
+        return cls(config, Learnt(labels=labels, entity_labels=entities, label_counts=counted))
 
     @classmethod
     def labels_of(cls, example: NerExample) -> Iterable[str]:
@@ -190,14 +195,16 @@ class NamedEntities:
     def head(self, encoder: Encoder) -> TagHead | EntitySpanHead:
         """New layers."""
         config, labels = self.config, self.learnt.labels
+        weights = balanced_weights(self.learnt.label_counts) if config.class_weights == "balanced" else None
         if config.head == "tag":
-            return TagHead(encoder.config, labels, smoothing=config.label_smoothing)
+            return TagHead(encoder.config, labels, smoothing=config.label_smoothing, weight_C=weights)
         return EntitySpanHead(
             encoder.config,
             len(labels),
             config.span,
             inner_width=config.inner_width,
             smoothing=config.label_smoothing,
+            weight_L=weights,
         )
 
     # ---- decode
@@ -290,6 +297,15 @@ class GoldUnits:
     first: Integers
     last: Integers
     labels: Integers
+
+
+def _label_counts(config: NerConfig, labels: Sequence[str], examples: Sequence[NerExample]) -> tuple[int, ...]:
+    """How often each of the head's outputs is right."""
+    assert config.units != "auto", "decided before labels are counted"
+    texts, spans = [example.text for example in examples], [example.spans for example in examples]
+    if config.head == "tag":
+        return tag_counts(texts, spans, labels, config.units)
+    return candidate_counts(texts, spans, labels, config.units, config.span.max_width)
 
 
 def _unit_arrays(

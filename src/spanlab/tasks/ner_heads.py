@@ -39,11 +39,20 @@ class TagHead(nn.Module):
     """A tag for every unit, from its first token."""
 
     uses_pooler = False
+    weight_C: Tensor | None
 
-    def __init__(self, encoder: EncoderConfig, tags: tuple[str, ...], *, smoothing: float = 0.0) -> None:
+    def __init__(
+        self,
+        encoder: EncoderConfig,
+        tags: tuple[str, ...],
+        *,
+        smoothing: float = 0.0,
+        weight_C: Tensor | None = None,
+    ) -> None:
         super().__init__()
         self.tokens = TokenHead(encoder, len(tags))
         self.tags, self.smoothing = tags, smoothing
+        self.register_buffer("weight_C", weight_C, persistent=False)
 
     @property
     def standard(self) -> StandardHead:
@@ -61,7 +70,7 @@ class TagHead(nn.Module):
 
     def loss(self, logits: Tensor, batch: TensorBatch) -> ObjectiveLoss:
         """The cross-entropy summed over the units."""
-        return one_label_loss(logits, batch.targets["tags"], smoothing=self.smoothing)
+        return one_label_loss(logits, batch.targets["tags"], weight_L=self.weight_C, smoothing=self.smoothing)
 
     def metrics(self, loss: ObjectiveLoss) -> dict[str, float]:
         """Mean loss and the share of right tags."""
@@ -88,9 +97,17 @@ class EntitySpanHead(nn.Module):
 
     standard = None
     uses_pooler = False
+    weight_L: Tensor | None
 
     def __init__(
-        self, encoder: EncoderConfig, labels: int, config: SpanConfig, *, inner_width: int, smoothing: float = 0.0
+        self,
+        encoder: EncoderConfig,
+        labels: int,
+        config: SpanConfig,
+        *,
+        inner_width: int,
+        smoothing: float = 0.0,
+        weight_L: Tensor | None = None,
     ) -> None:
         super().__init__()
         self.spans = SpanRepresentation(encoder.width, config, dropout=encoder.dropout, init_std=encoder.init_std)
@@ -98,6 +115,7 @@ class EntitySpanHead(nn.Module):
         self.dropout = Dropout(encoder.dropout)
         self.classifier = nn.Linear(inner_width, labels)
         self.smoothing = smoothing
+        self.register_buffer("weight_L", weight_L, persistent=False)
         for layer in (self.inner, self.classifier):
             init_weights(layer, encoder.init_std)
 
@@ -116,7 +134,7 @@ class EntitySpanHead(nn.Module):
 
     def loss(self, logits: Tensor, batch: TensorBatch) -> ObjectiveLoss:
         """The cross-entropy summed over the candidates."""
-        return one_label_loss(logits, batch.targets["labels"], smoothing=self.smoothing)
+        return one_label_loss(logits, batch.targets["labels"], weight_L=self.weight_L, smoothing=self.smoothing)
 
     def metrics(self, loss: ObjectiveLoss) -> dict[str, float]:
         """Mean loss and the share of right labels."""

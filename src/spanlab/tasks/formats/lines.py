@@ -24,9 +24,9 @@ def open_bytes(path: str) -> IO[bytes]:
         return sys.stdin.buffer
     file = Path(path)
     if not file.exists():
-        raise InputError("no such file", path=path)
+        raise InputError("no such file", path=path, fix="check its name and folder")
     if file.is_dir():
-        raise InputError("is a folder, not a file of examples", path=path)
+        raise InputError("is a folder, not a file of examples", path=path, fix="name a file in it")
     if file.suffix == ".gz":
         return cast(IO[bytes], gzip.open(path))
     return lzma.open(path) if file.suffix == ".xz" else file.open("rb")

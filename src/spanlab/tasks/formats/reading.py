@@ -21,7 +21,7 @@ def read_rows(path: str, shape: FileShape, columns: Sequence[str] = ()) -> Itera
         empty = False
         yield row
     if empty:
-        raise InputError("holds no example", path=path)
+        raise InputError("holds no example", path=path, fix="give a file with at least one")
 
 
 def _reader(path: str, shape: FileShape, columns: Sequence[str]) -> Iterator[Row | InputError]:

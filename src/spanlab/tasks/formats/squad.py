@@ -17,6 +17,8 @@ _FIX = 'SQuAD\'s JSON is {"data": [{"paragraphs": [{"context": …, "qas": [{"id
 def read_squad(path: str) -> Iterator[Row | InputError]:
     """One row a question: id, question, context, answers with their start, and whether there is none."""
     text = read_text(path)
+    if not text.strip():
+        return
     places = _Places(text)
     for paragraph in _paragraphs(path, text):
         context = paragraph.get("context")
