@@ -12,8 +12,9 @@ from spanlab.errors import InputError
 from spanlab.tasks.answer_search import WindowAnswers
 from spanlab.tasks.formats.reading import read_rows
 from spanlab.tasks.formats.row import Row
-from spanlab.tasks.qa import THRESHOLD, QaConfig, QuestionAnswering, script_language
+from spanlab.tasks.qa import THRESHOLD, QaConfig, QuestionAnswering
 from spanlab.tasks.sample import Sample
+from spanlab.tasks.script_language import script_language
 from spanlab.tasks.spans import SpanConfig
 from spanlab.text import Tokenizer
 from tests.tasks.making import BPE, by_example, decode_all, fit, framing, predict, read, run_head, tiny_encoder

@@ -3,10 +3,11 @@
 What enters is a reference and a predicted summary for each text; what leaves is the mean F1 in percent as `rouge1`,
 `rouge2` and `rougeL`. English is cut into words and stemmed by the package, as in published results. The package drops
 every character outside a-z and 0-9, so for other languages the words of `spanlab.text` are counted instead: in Chinese
-each character, in Korean each eojeol.
+each character, in Korean each eojeol. Where a text has several references, each measure takes
+its best one, by the package's rule.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from spanlab.errors import MissingExtraError
 from spanlab.metrics.pairing import check_paired
@@ -23,14 +24,29 @@ class _Words:
         return [lowered[start:end] for start, end in word_spans(lowered)]
 
 
-def score_rouge(references: Sequence[str], predicted: Sequence[str], *, language: str = "en") -> dict[str, float]:
-    """The mean scores of the predicted summaries."""
+def rouge_words(language: str = "en") -> Callable[[str], list[str]]:
+    """What cuts a text into the words that ROUGE counts."""
+    try:
+        from rouge_score.tokenizers import DefaultTokenizer
+    except ImportError:
+        raise MissingExtraError("summarise", "scoring summaries") from None
+    words: Callable[[str], list[str]] = (DefaultTokenizer(use_stemmer=True) if language == "en" else _Words()).tokenize
+    return words
+
+
+def score_rouge(
+    references: Sequence[str | Sequence[str]], predicted: Sequence[str], *, language: str | Sequence[str] = "en"
+) -> dict[str, float]:
+    """The mean scores of the predicted summaries; a text may have several references, and a language of its own."""
     try:
         from rouge_score.rouge_scorer import RougeScorer
     except ImportError:
         raise MissingExtraError("summarise", "scoring summaries") from None
     check_paired(references, predicted, "summaries")
-    english = language == "en"
-    scorer = RougeScorer(list(_NAMES), use_stemmer=english, tokenizer=None if english else _Words())
-    scores = [scorer.score(wanted, found) for wanted, found in zip(references, predicted, strict=True)]
+    languages = [language] * len(predicted) if isinstance(language, str) else language
+    scorers = {True: RougeScorer(list(_NAMES), use_stemmer=True), False: RougeScorer(list(_NAMES), tokenizer=_Words())}
+    scores = [
+        scorers[spoken == "en"].score_multi([wanted] if isinstance(wanted, str) else list(wanted), found)
+        for wanted, found, spoken in zip(references, predicted, languages, strict=True)
+    ]
     return {name: 100.0 * sum(score[name].fmeasure for score in scores) / len(scores) for name in _NAMES}

@@ -13,6 +13,7 @@ _PIPELINES = {
     "similarity": "sentence-similarity",
     "ner": "token-classification",
     "qa": "question-answering",
+    "summarisation": "summarization",
 }
 
 

@@ -161,7 +161,7 @@ def _doubles(task: type[AnyTask], rows: Sequence[Row]) -> Iterator[Finding]:
 
 
 def _input(task: type[AnyTask], row: Row) -> tuple[str, ...]:
-    return tuple(str(row.values.get(name)) for name in task.shape.required)
+    return tuple(task.shape.input_of(row.values))
 
 
 def _labels(task: type[AnyTask], data: TaskDataConfig, rows: Iterable[Row]) -> Iterator[str]:
@@ -204,8 +204,8 @@ def _likely_typos(counts: Mapping[str, int]) -> Iterator[Finding]:
 
 def _lengths(task: type[AnyTask], rows: Sequence[Row], tokenizer: Tokenizer | None) -> list[int]:
     lengths = [0] * len(rows)
-    for name in task.shape.required:
-        texts = [str(row.values.get(name, "")) for row in rows]
+    inputs = [task.shape.input_of(row.values) for row in rows]
+    for texts in map(list, zip(*inputs, strict=True)):
         counted = [len(t) for t in tokenizer.encode_batch(texts)] if tokenizer else [len(t.split()) for t in texts]
         lengths = [before + count for before, count in zip(lengths, counted, strict=True)]
     return lengths

@@ -6,8 +6,6 @@ documents of a question, compete; "no answer" must be better than the best of th
 tuned on dev, kept with the model, and the same in evaluation, prediction and serving.
 """
 
-import unicodedata
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
@@ -27,6 +25,7 @@ from spanlab.tasks.problem import Problem
 from spanlab.tasks.qa_heads import CandidateHead, PointerHead
 from spanlab.tasks.result import Mistake, Scores, about
 from spanlab.tasks.sample import Arrays, Sample
+from spanlab.tasks.script_language import script_language
 from spanlab.tasks.settings import TaskConfig, TaskDataConfig
 from spanlab.tasks.spans import SpanConfig
 from spanlab.tasks.task import Learnt
@@ -314,14 +313,3 @@ def _with_probabilities(
         for place in range(len(ranked.scores))
     ]
     return answers, round(float(shares[-1]), 6) if may_be_silent else float(not answers)
-
-
-def script_language(texts: Iterable[str]) -> Literal["en", "zh", "ko"]:
-    """Whose rules fit texts: Chinese or Korean ones if a third of their letters are, else English ones."""
-    scripts = Counter(
-        unicodedata.name(character, "").split(" ")[0] for text in texts for character in text if character.isalpha()
-    )
-    letters = max(1, scripts.total())
-    if scripts["HANGUL"] * 3 >= letters:
-        return "ko"
-    return "zh" if scripts["CJK"] * 3 >= letters else "en"

@@ -7,6 +7,7 @@ from spanlab.tasks.classification import Classification
 from spanlab.tasks.ner import NamedEntities
 from spanlab.tasks.qa import QuestionAnswering
 from spanlab.tasks.similarity import Similarity
+from spanlab.tasks.summarisation import Summarisation
 from spanlab.tasks.task import AnyTask
 
 TASKS: Mapping[str, type[AnyTask]] = {
@@ -14,6 +15,7 @@ TASKS: Mapping[str, type[AnyTask]] = {
     "similarity": Similarity,
     "ner": NamedEntities,
     "qa": QuestionAnswering,
+    "summarisation": Summarisation,
 }
 
 

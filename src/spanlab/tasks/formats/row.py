@@ -1,7 +1,7 @@
 """One labelled example as it stands in a file, under the field names of its JSON line, and where it stands."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from spanlab.errors import InputError
@@ -34,3 +34,14 @@ class FileShape:
     """Whether columns of words and tags hold such examples."""
     squad: bool = False
     """Whether SQuAD's JSON holds such examples."""
+    instead: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Other fields in which a JSON line may hold a required one."""
+
+    def input_of(self, values: Mapping[str, Any]) -> list[str]:
+        """What an example has even without labels, as text; a list of texts put together."""
+        return [self._text(values, name) for name in self.required]
+
+    def _text(self, values: Mapping[str, Any], required: str) -> str:
+        names = (required, *self.instead.get(required, ()))
+        value = next((values[name] for name in names if values.get(name) is not None), None)
+        return " ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
