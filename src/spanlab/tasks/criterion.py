@@ -13,7 +13,7 @@ from torch import nn
 
 from spanlab.encoder import Encoder
 from spanlab.objectives.objective import CriterionLoss, ObjectiveLoss
-from spanlab.tasks.head import Encoded, Head
+from spanlab.tasks.head import Answering, Encoded, Head
 from spanlab.tasks.sample import SampleBatch, TensorBatch
 
 
@@ -55,6 +55,8 @@ class TaskCriterion(nn.Module):
         """
         task = batch.batch.task
         head = self.head(task)
+        if answer and isinstance(head, Answering):
+            return head.answer(self.encoder, batch)
         logits = head(encode_samples(self.encoder, batch, most_tokens=most_tokens))
         if answer:
             return logits
@@ -79,9 +81,12 @@ def encode_samples(encoder: Encoder, batch: TensorBatch, *, most_tokens: int | N
 
     Running in turn bounds memory where no gradient is kept, and changes nothing: sequences do not see each other.
     """
+    table_VE = encoder.word_table if encoder.config.causal else None
     if most_tokens is None or batch.input_ids_N.shape[0] <= most_tokens:
-        output = encoder(batch.input_ids_N, token_type_ids=batch.segment_ids_N, lengths=batch.lengths_B)
-        return Encoded(hidden_ND=output.hidden, pooled_BD=output.pooled, batch=batch)
+        prefixed = {} if batch.prefixes_B is None else {"prefix_lengths": batch.prefixes_B}
+        output = encoder(batch.input_ids_N, token_type_ids=batch.segment_ids_N, lengths=batch.lengths_B, **prefixed)
+        return Encoded(hidden_ND=output.hidden, pooled_BD=output.pooled, batch=batch, word_table_VE=table_VE)
+    assert batch.prefixes_B is None, "heads of sequences with a prefix answer themselves"
     hidden, pooled, start, first = [], [], 0, 0
     for lengths in _within(batch.lengths_B.tolist(), most_tokens):
         here = slice(start, start + sum(lengths))
@@ -92,7 +97,12 @@ def encode_samples(encoder: Encoder, batch: TensorBatch, *, most_tokens: int | N
         pooled.append(output.pooled)
         start, first = here.stop, first + len(lengths)
     has_pooler = pooled[0] is not None
-    return Encoded(hidden_ND=torch.cat(hidden), pooled_BD=torch.cat(pooled) if has_pooler else None, batch=batch)
+    return Encoded(
+        hidden_ND=torch.cat(hidden),
+        pooled_BD=torch.cat(pooled) if has_pooler else None,
+        batch=batch,
+        word_table_VE=table_VE,
+    )
 
 
 def _within(lengths: list[int], most: int) -> list[list[int]]:
