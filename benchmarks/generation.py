@@ -24,7 +24,9 @@ from spanlab.encoder import CausalLMHead, Encoder, preset, save_model
 from spanlab.inference.load import load
 from spanlab.inference.predictor import Predictor
 from spanlab.metrics.rouge import score_rouge
+from spanlab.tasks.examples import read_labelled
 from spanlab.tasks.generation import Generation
+from spanlab.tasks.settings import TaskDataConfig
 from spanlab.text.training import TokenizerConfig, train_tokenizer
 from spanlab.workflows.finetune import finetune
 
@@ -54,11 +56,11 @@ def with_beams(model: Predictor) -> Predictor:
 
 def score(model: Predictor, path: Path) -> dict[str, float]:
     """The metrics on a file, and the share of texts that the model ended itself."""
-    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    results = model.predict([{"source": row["source"]} for row in rows])
-    print(json.dumps({"first": [result.text for result in results[:5]]}, ensure_ascii=False), flush=True)
-    metrics = model.evaluate(str(path)).metrics
-    ended = 100 * sum(result.ended == "stop" for result in results) / len(results)
+    found = read_labelled(Generation, str(path), TaskDataConfig())
+    results = list(model.predict_rows(found.rows))
+    print(json.dumps({"first": [result.to_dict() for result in results[:5]]}, ensure_ascii=False), flush=True)
+    metrics = model.model.tasks["generation"].score(found.examples, results).metrics
+    ended = 100 * sum(result.to_dict()["ended"] == "stop" for result in results) / len(results)
     return {**{name: round(value, 2) for name, value in metrics.items()}, "ended": round(ended, 1)}
 
 
@@ -75,13 +77,14 @@ def main() -> None:
     parser.add_argument("--epochs", type=float, default=8.0)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--train", type=int, help="at most so many training abstracts")
+    parser.add_argument("--test", type=int, help="at most so many abstracts to be scored on")
     parser.add_argument("--model", type=Path, help="a causal model to begin from")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     result: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        files = write_parts(folder, options.train)
+        files = write_parts(folder, options.train, options.test)
         base = options.model or write_tiny_gpt(folder / "tiny", files["train"])
         training = {"epochs": options.epochs, "threads": options.threads, "eval_every": 10**9, "lr": 2e-3}
         for prefix in ("both", "causal"):
