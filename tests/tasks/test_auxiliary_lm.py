@@ -1,13 +1,15 @@
 """GPT's auxiliary loss, and which token stands for a text that is read from left to right."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
 
-from spanlab.encoder import Encoder, build_encoder, preset
+from spanlab.encoder import Encoder, build_encoder, preset, save_model
 from spanlab.errors import ConfigError
+from spanlab.inference.load import load
 from spanlab.tasks.classification import Classification, ClassificationConfig
 from spanlab.tasks.criterion import TaskCriterion, encode_samples
 from spanlab.tasks.framing import Cutting, Framing
@@ -16,6 +18,9 @@ from spanlab.tasks.sequence_head import SequenceTaskHead
 from spanlab.tasks.summary import summary_tokens
 from spanlab.text import Tokenizer, TokenizerConfig, train_tokenizer
 from spanlab.text.tokenizer import Kind
+from spanlab.training.records import Record
+from spanlab.workflows.finetune import finetune
+from tests.tasks.almanac_files import write_topics
 from tests.tasks.making import read, tiny_encoder
 from tests.text.hostile_text import HONEST
 
@@ -104,3 +109,25 @@ def test_the_token_that_stands_for_a_text(system: str, tokens: str, kind: Kind) 
     cls_id = framing.tokenizer.cls_id
     if cls_id is not None:
         assert batch.input_ids_N[places].tolist() == [cls_id] * 3
+
+
+def test_a_run_with_it_and_back(tmp_path: Path) -> None:
+    encoder, framing = setting("gpt2", "gpt", "bpe")
+    save_model(tmp_path / "gpt", encoder)
+    framing.tokenizer.save(tmp_path / "gpt")
+    train, dev = write_topics(tmp_path / "data")
+    records: list[Record] = []
+    training = {"steps": 40, "lr": 3e-3, "batch_size": 8, "eval_every": 40, "precision": "fp32", "device": "cpu"}
+    finetune(
+        "classification",
+        model=tmp_path / "gpt",
+        train=train,
+        dev=dev,
+        out=tmp_path / "run",
+        on_record=records.append,
+        auxiliary_lm=0.5,
+        training=training,
+    )
+    scores = next(dict(record.metrics) for record in records if record.split == "dev")
+    assert scores["accuracy"] == 100.0
+    assert load(tmp_path / "run", precision="fp32").evaluate(str(dev)).metrics == scores
