@@ -22,12 +22,12 @@ from spanlab.training.records import Record
 from spanlab.workflows.finetune import finetune
 
 
-def write_parts(folder: Path, most: int | None) -> dict[str, Path]:
+def write_parts(folder: Path, most: int | None, most_scored: int | None = None) -> dict[str, Path]:
     """Training lines as they are, and the dev set dealt out to two files."""
     source = data_folder() / "summarisation/scitldr"
     train = (source / "train.jsonl").read_text(encoding="utf-8").splitlines()[:most]
     dev = (source / "dev.jsonl").read_text(encoding="utf-8").splitlines()
-    parts = {"train": train, "tune": dev[::2], "test": dev[1::2]}
+    parts = {"train": train, "tune": dev[::2][:most_scored], "test": dev[1::2][:most_scored]}
     files = {name: folder / f"{name}.jsonl" for name in parts}
     for name, path in files.items():
         path.write_text("".join(line + "\n" for line in parts[name]), encoding="utf-8")

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from spanlab.decoding.choosing import DecodingConfig
 from spanlab.encoder import CausalLMHead, Encoder, MaskedLMHead, Model, preset, save_model
 from spanlab.errors import InputError, MissingHeadError
-from spanlab.inference.decoding import DecodingConfig
 from spanlab.inference.generation import generate
 from spanlab.text.tokenizer import Tokenizer
 from spanlab.text.training import TokenizerConfig, train_tokenizer

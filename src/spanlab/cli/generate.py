@@ -38,8 +38,8 @@ def generate(
 
     Example: spanlab generate runs/novels "It was a dark" --max-new-tokens 40 --temperature 0.8 --seed 1
     """
+    from spanlab.decoding.choosing import DecodingConfig
     from spanlab.encoder.weights import load_model
-    from spanlab.inference.decoding import DecodingConfig
     from spanlab.inference.generation import generate as continue_texts
     from spanlab.text.tokenizer import Tokenizer
     from spanlab.training.place import find_place

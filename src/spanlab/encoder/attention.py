@@ -25,6 +25,8 @@ class Surroundings:
     rotary: tuple[Tensor, Tensor] | None = None
     """Cosine and sine of every token's position, where positions are rotary."""
     want_weights: bool = False
+    prefixes: Sequence[int] | None = None
+    """Of every sequence, how many first tokens are seen by all of it, where the others see only what came before."""
     cache: LayerCache | None = None
     """What the block kept of earlier tokens, where sequences go on."""
 
@@ -53,6 +55,7 @@ class SelfAttention(nn.Module):
                 qkv_N3HW,
                 around.runs,
                 causal=self.causal,
+                prefixes=around.prefixes,
                 dropout_p=self.dropout if self.training else 0.0,
                 want_weights=around.want_weights,
             )

@@ -38,24 +38,39 @@ def attend(
     runs: Sequence[Run],
     *,
     causal: bool,
+    prefixes: Sequence[int] | None = None,
     dropout_p: float = 0.0,
     want_weights: bool = False,
 ) -> Attended:
-    """Attention within each sequence by the path that suits the device, dtype, length and mode."""
-    if _varlen_fits(qkv_N3HW, len(runs), dropout_p=dropout_p, want_weights=want_weights):
+    """Attention within each sequence by the path that suits the device, dtype, length and mode.
+
+    `prefixes` says of every sequence how many of its first tokens all its tokens see, whatever `causal` says.
+    """
+    if prefixes is None and _varlen_fits(qkv_N3HW, len(runs), dropout_p=dropout_p, want_weights=want_weights):
         return Attended(_varlen(qkv_N3HW, runs, causal=causal))
     contexts: list[Tensor] = []
     weights: list[Tensor] = []
     parts = torch.split(qkv_N3HW, [run.tokens for run in runs])
+    seen_by_run = (
+        _seen_by_run(runs, prefixes, qkv_N3HW.device) if causal and prefixes is not None else [None] * len(runs)
+    )
     # Autocast would compute the softmax in fp32 and cast its result back; the kernels do that inside, without copies.
     with torch.autocast(qkv_N3HW.device.type, enabled=False):
-        for part, run in zip(parts, runs, strict=True):
+        for part, run, seen_C1TT in zip(parts, runs, seen_by_run, strict=True):
             q_CHTW, k_CHTW, v_CHTW = part.view(run.count, run.length, *part.shape[1:]).permute(2, 0, 3, 1, 4)
             if want_weights or dropout_p > 0.0 or _matmul_is_faster(q_CHTW):
-                context_CHTW, weights_CHTT = _by_matmul(q_CHTW, k_CHTW, v_CHTW, causal=causal, dropout_p=dropout_p)
+                context_CHTW, weights_CHTT = _by_matmul(
+                    q_CHTW,
+                    k_CHTW,
+                    v_CHTW,
+                    seen=_past(q_CHTW) if causal and seen_C1TT is None else seen_C1TT,
+                    dropout_p=dropout_p,
+                )
                 weights.append(weights_CHTT)
             else:
-                context_CHTW = F.scaled_dot_product_attention(q_CHTW, k_CHTW, v_CHTW, is_causal=causal)
+                context_CHTW = F.scaled_dot_product_attention(
+                    q_CHTW, k_CHTW, v_CHTW, attn_mask=seen_C1TT, is_causal=causal and seen_C1TT is None
+                )
             contexts.append(context_CHTW.transpose(1, 2).reshape(run.tokens, -1))
     context_ND = contexts[0] if len(contexts) == 1 else torch.cat(contexts)
     return Attended(context_ND, tuple(weights) if want_weights else None)
@@ -68,16 +83,33 @@ def _matmul_is_faster(q_CHTW: Tensor) -> bool:
 
 
 def _by_matmul(
-    q_CHTW: Tensor, k_CHTW: Tensor, v_CHTW: Tensor, *, causal: bool, dropout_p: float
+    q_CHTW: Tensor, k_CHTW: Tensor, v_CHTW: Tensor, *, seen: Tensor | None, dropout_p: float
 ) -> tuple[Tensor, Tensor]:
     scores_CHTT = torch.matmul(q_CHTW * q_CHTW.shape[-1] ** -0.5, k_CHTW.transpose(-1, -2))
-    if causal:
-        length = scores_CHTT.shape[-1]
-        future = torch.ones(length, length, dtype=torch.bool, device=scores_CHTT.device).triu(1)
-        scores_CHTT = scores_CHTT.masked_fill(future, float("-inf"))
+    if seen is not None:
+        scores_CHTT = scores_CHTT.masked_fill(~seen, float("-inf"))
     weights_CHTT = scores_CHTT.softmax(dim=-1)
     weights_CHTT = dropout(weights_CHTT, dropout_p, training=True)
     return torch.matmul(weights_CHTT, v_CHTW), weights_CHTT
+
+
+def _past(q_CHTW: Tensor) -> Tensor:
+    """(T, T) true where a token may look: at itself and what came before it."""
+    length = q_CHTW.shape[2]
+    return torch.ones(length, length, dtype=torch.bool, device=q_CHTW.device).tril()
+
+
+def _seen_by_run(runs: Sequence[Run], prefixes: Sequence[int], device: torch.device) -> list[Tensor | None]:
+    """(C, 1, T, T) a run: true at a token's own past, and at the prefix of its sequence."""
+    seen: list[Tensor | None] = []
+    first = 0
+    for run in runs:
+        prefix_C = torch.tensor(prefixes[first : first + run.count], device=device)
+        place_T = torch.arange(run.length, device=device)
+        past_TT = place_T <= place_T[:, None]
+        seen.append((past_TT | (place_T < prefix_C[:, None, None])).unsqueeze(1))
+        first += run.count
+    return seen
 
 
 def _varlen_fits(qkv_N3HW: Tensor, runs: int, *, dropout_p: float, want_weights: bool) -> bool:

@@ -25,6 +25,8 @@ class Batch:
     position_ids_N: Tensor
     segment_ids_N: Tensor | None
     embeds_NE: Tensor | None
+    prefixes: tuple[int, ...] | None = None
+    """Of every sequence in the order of the flat axis, how many first tokens are seen by all of it."""
 
 
 def read_batch(
@@ -36,6 +38,7 @@ def read_batch(
     position_ids: Tensor | None,
     inputs_embeds: Tensor | None,
     lengths: Tensor | None,
+    prefix_lengths: Tensor | None = None,
 ) -> Batch:
     """The caller's tensors as a `Batch`."""
     if (input_ids is None) == (inputs_embeds is None):
@@ -60,6 +63,7 @@ def read_batch(
         position_ids_N,
         None if token_type_ids is None else packing.flatten(token_type_ids),
         None if inputs_embeds is None else packing.flatten(inputs_embeds),
+        None if prefix_lengths is None else _prefixes(config, packing, prefix_lengths),
     )
     _check_range("input_ids", batch.input_ids_N, config.vocab_size, "the vocabulary")
     _check_range("token_type_ids", batch.segment_ids_N, config.segments, "the segment table")
@@ -67,6 +71,21 @@ def read_batch(
         rows = config.max_positions + config.position_offset
         _check_range("position_ids", batch.position_ids_N, rows, "the position table")
     return batch
+
+
+def _prefixes(config: EncoderConfig, packing: Packing, prefix_lengths_B: Tensor) -> tuple[int, ...]:
+    """The prefix of each sequence in the order of the flat axis."""
+    if not config.causal:
+        cause = f"prefix_lengths is for a causal encoder, and this {config.architecture} sees everything"
+        raise InputError(cause, fix="leave it out")
+    lengths = packing.sequence_lengths
+    if prefix_lengths_B.shape != (len(lengths),):
+        raise InputError(f"prefix_lengths has shape {tuple(prefix_lengths_B.shape)}; it must be ({len(lengths)},)")
+    ordered = prefix_lengths_B if packing.order_B is None else prefix_lengths_B[packing.order_B]
+    prefixes = tuple(ordered.tolist())
+    if any(not 0 <= prefix <= length for prefix, length in zip(prefixes, lengths, strict=True)):
+        raise InputError("prefix_lengths holds a prefix that is longer than its sequence, or negative")
+    return prefixes
 
 
 def _pack(

@@ -84,6 +84,7 @@ class Encoder(nn.Module):
         lengths: Tensor | None = None,
         output_attentions: bool = False,
         output_hidden_states: bool = False,
+        prefix_lengths: Tensor | None = None,
     ) -> EncoderOutput:
         """Encode a padded or a packed batch.
 
@@ -97,6 +98,7 @@ class Encoder(nn.Module):
             lengths: (B,), makes the batch a packed one: its sequences lie one after the other.
             output_attentions: also return the attention weights (leaves the fast path).
             output_hidden_states: also return the output of every layer.
+            prefix_lengths: (B,) how many first tokens of each sequence see each other, in a causal encoder.
         """
         batch = read_batch(
             self.config,
@@ -106,6 +108,7 @@ class Encoder(nn.Module):
             position_ids=position_ids,
             inputs_embeds=inputs_embeds,
             lengths=lengths,
+            prefix_lengths=prefix_lengths,
         )
         x_ND = self.embeddings(batch.input_ids_N, batch.position_ids_N, batch.segment_ids_N, batch.embeds_NE)
         if self.projection is not None:
@@ -120,10 +123,13 @@ class Encoder(nn.Module):
         )
 
     @torch.no_grad()
-    def extend(self, cache: KeyValueCache, input_ids_N: Tensor, lengths_B: Tensor) -> Tensor:
+    def extend(
+        self, cache: KeyValueCache, input_ids_N: Tensor, lengths_B: Tensor, prefix_lengths_B: Tensor | None = None
+    ) -> Tensor:
         """(N, D) the hidden states of new tokens, packed, that go on with the sequences of a cache, which keeps them.
 
-        Read at once or piece by piece, a sequence has the same hidden states. For inference: no gradient goes through.
+        Read at once or piece by piece, a sequence has the same hidden states; a prefix must be read at once, as the
+        first. For inference: no gradient goes through.
         """
         packing = pack_lengths(len(input_ids_N), lengths_B)
         step = cache.plan(packing)
@@ -138,7 +144,9 @@ class Encoder(nn.Module):
             position_ids=places_N + self.config.position_offset,
             inputs_embeds=None,
             lengths=lengths_B,
+            prefix_lengths=prefix_lengths_B,
         )
+        assert batch.prefixes is None or step.fresh, "what was read before did not see the prefix"
         x_ND = self.embeddings(batch.input_ids_N, batch.position_ids_N)
         if self.projection is not None:
             x_ND = self.projection(x_ND)
@@ -174,7 +182,7 @@ class Encoder(nn.Module):
     ) -> tuple[list[Tensor], list[tuple[Tensor, ...]]]:
         config = self.config
         rotary = rotary_angles(batch.position_ids_N, config.head_width) if config.positions == "rotary" else None
-        around = Surroundings(batch.packing.runs, rotary, want_weights)
+        around = Surroundings(batch.packing.runs, rotary, want_weights, batch.prefixes)
         states, all_weights = [x_ND], []
         parts = iter(zip(kept[0].keys, kept[0].values, strict=True)) if kept is not None else iter(())
         for layer in range(config.layers):

@@ -81,10 +81,12 @@ class TransformersEncoder(Encoder):
         lengths: Tensor | None = None,
         output_attentions: bool = False,
         output_hidden_states: bool = False,
+        prefix_lengths: Tensor | None = None,
     ) -> EncoderOutput:
-        """As `Encoder.forward`; `head_mask` is refused, since transformers no longer has one."""
-        if head_mask is not None:
-            raise InputError("head_mask is not there for encoders of transformers")
+        """As `Encoder.forward`; `head_mask` and `prefix_lengths` are refused, since transformers has neither."""
+        for name, tensor in {"head_mask": head_mask, "prefix_lengths": prefix_lengths}.items():
+            if tensor is not None:
+                raise InputError(f"{name} is not there for encoders of transformers")
         given: dict[str, Tensor | None] = {
             "input_ids": input_ids,
             "token_type_ids": token_type_ids,

@@ -77,6 +77,7 @@ class XLNetEncoder(Encoder):
         lengths: Tensor | None = None,
         output_attentions: bool = False,
         output_hidden_states: bool = False,
+        prefix_lengths: Tensor | None = None,
     ) -> EncoderOutput:
         """As `Encoder.forward`; every token sees its whole sequence. Positions are distances and cannot be given."""
         if position_ids is not None:
@@ -89,6 +90,7 @@ class XLNetEncoder(Encoder):
             position_ids=None,
             inputs_embeds=inputs_embeds,
             lengths=lengths,
+            prefix_lengths=prefix_lengths,
         )
         if attention_mask is not None:
             _refuse_holes(attention_mask != 0)

@@ -7,11 +7,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, cast
 
-from spanlab.encoder import CausalLMHead, Encoder, Model
-from spanlab.errors import InputError
-from spanlab.inference.beam_search import search_beams
-from spanlab.inference.continuation import Continuation
-from spanlab.inference.decoding import Decoded, DecodingConfig, Ending, decode_tokens
+from spanlab.decoding.choosing import Decoded, DecodingConfig, Ending
+from spanlab.decoding.generating import generate_ids
+from spanlab.encoder import CausalLMHead, Model
 from spanlab.text.tokenizer import Tokenizer
 
 
@@ -34,24 +32,6 @@ class Generation:
     def to_dict(self) -> dict[str, Any]:
         """As JSON has it."""
         return {**asdict(self), "token_ids": list(self.token_ids)}
-
-
-def generate_ids(
-    encoder: Encoder,
-    head: CausalLMHead,
-    prompts: Sequence[Sequence[int]],
-    config: DecodingConfig,
-    *,
-    use_cache: bool = True,
-) -> list[Decoded]:
-    """What follows each of the prompts, which may be of different lengths, as token ids."""
-    if not prompts:
-        return []
-    if not encoder.config.causal:
-        cause = f"this {encoder.config.architecture} encoder looks at what follows, so it cannot generate text"
-        raise InputError(cause, fix="take a causal model, such as one of the gpt recipe")
-    continuation = Continuation(encoder, head, prompts, max_new_tokens=config.max_new_tokens, use_cache=use_cache)
-    return search_beams(continuation, config) if config.beams > 1 else decode_tokens(continuation, config)
 
 
 def generate(

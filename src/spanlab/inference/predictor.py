@@ -106,7 +106,7 @@ class Predictor:
     ) -> Iterator[dict[str, Result]]:
         """Results by task for the rows of a file as they come, each row's texts encoded once where tasks allow it."""
         chosen = {name: self.model.tasks[self.model.name_of(name)] for name in tasks}
-        for readable in portions(map(_readable, rows)):
+        for readable in portions(map(readable_row, rows)):
             examples, samples = {}, {}
             for name, task in chosen.items():
                 examples[name] = [task.read(row, labelled=False) for row in readable]

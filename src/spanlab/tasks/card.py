@@ -14,6 +14,7 @@ _PIPELINES = {
     "ner": "token-classification",
     "qa": "question-answering",
     "summarisation": "summarization",
+    "generation": "text-generation",
 }
 
 

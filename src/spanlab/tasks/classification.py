@@ -26,6 +26,7 @@ from spanlab.metrics.classification import (
     score_classes,
     score_label_sets,
 )
+from spanlab.tasks.auxiliary_lm import AuxiliaryLMHead
 from spanlab.tasks.fields import is_label, label_problems, read_id, read_text, shown, text_problems
 from spanlab.tasks.formats.row import FileShape, Row
 from spanlab.tasks.framing import Framing
@@ -50,8 +51,12 @@ class ClassificationConfig(TaskConfig):
     """balanced: rare labels weigh more, in inverse proportion to their number."""
     label_smoothing: float = 0.0
     """The share of each target that is spread over all labels."""
+    auxiliary_lm: float = 0.0
+    """The weight of the language model's own loss beside that of the labels, on a causal encoder; GPT's is 0.5."""
 
     def __post_init__(self) -> None:
+        if self.auxiliary_lm < 0:
+            raise ConfigError(f"'auxiliary_lm' is {self.auxiliary_lm}; it must not be negative")
         if not 0 <= self.label_smoothing < 1:
             raise ConfigError(f"'label_smoothing' is {self.label_smoothing}; it must be at least 0 and below 1")
         if self.multi_label and self.label_smoothing:
@@ -222,16 +227,17 @@ class Classification:
 
     # ---- Head
 
-    def head(self, encoder: Encoder) -> SequenceTaskHead:
+    def head(self, encoder: Encoder) -> SequenceTaskHead | AuxiliaryLMHead:
         """New layers."""
         balanced = self.config.class_weights == "balanced"
-        return SequenceTaskHead(
+        head = SequenceTaskHead(
             encoder,
             "labels" if self.config.multi_label else "label",
             self.learnt.labels,
             smoothing=self.config.label_smoothing,
             weight_L=balanced_weights(self.learnt.label_counts) if balanced else None,
         )
+        return AuxiliaryLMHead(head, encoder, self.config.auxiliary_lm) if self.config.auxiliary_lm else head
 
     def decode(
         self,

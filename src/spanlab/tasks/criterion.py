@@ -15,8 +15,9 @@ from torch import Tensor, nn
 
 from spanlab.encoder import Encoder
 from spanlab.encoder.model import EncoderOutput
+from spanlab.errors import ConfigError
 from spanlab.objectives.objective import CriterionLoss, ObjectiveLoss
-from spanlab.tasks.head import Encoded, Head
+from spanlab.tasks.head import Answering, Encoded, Head
 from spanlab.tasks.own_parts import OwnParts
 from spanlab.tasks.sample import SampleBatch, TensorBatch
 
@@ -35,6 +36,10 @@ class TaskCriterion(nn.Module):
     ) -> None:
         """`weights` has a factor by task, 1 where it has none; `own` what tasks have of their own in the encoder."""
         super().__init__()
+        for name in own:
+            if isinstance(heads[name], Answering):
+                cause = f"'{name}' writes text, and cannot have parts of its own in the encoder"
+                raise ConfigError(cause, fix="add it without adapters and task embeddings")
         self.encoder = encoder
         self.heads = nn.ModuleDict({name: cast(nn.Module, head) for name, head in heads.items()})
         self.own = nn.ModuleDict(own)
@@ -72,6 +77,8 @@ class TaskCriterion(nn.Module):
         """
         task = batch.batch.task
         head = self.head(task)
+        if answer and isinstance(head, Answering):
+            return head.answer(self.encoder, batch)
         logits = head(encode_samples(self.encoder, batch, most_tokens=most_tokens, own=self.own_parts(task)))
         if answer:
             return logits
@@ -111,15 +118,18 @@ def encode_samples(
     Running in turn bounds memory where no gradient is kept, and changes nothing: sequences do not see each other.
     `own` is what the batch's task has of its own in the encoder.
     """
+    prefixed = {} if batch.prefixes_B is None else {"prefix_lengths": batch.prefixes_B}
 
     def run(ids_N: Tensor, segments_N: Tensor | None, lengths_B: Tensor) -> EncoderOutput:
         if own is not None:
             return own.encode(encoder, ids_N, segments_N, lengths_B)
-        return encoder(ids_N, token_type_ids=segments_N, lengths=lengths_B)  # type: ignore[no-any-return]
+        return encoder(ids_N, token_type_ids=segments_N, lengths=lengths_B, **prefixed)  # type: ignore[no-any-return]
 
+    table_VE = encoder.word_table if encoder.config.causal else None
     if most_tokens is None or batch.input_ids_N.shape[0] <= most_tokens:
         output = run(batch.input_ids_N, batch.segment_ids_N, batch.lengths_B)
-        return Encoded(hidden_ND=output.hidden, pooled_BD=output.pooled, batch=batch)
+        return Encoded(hidden_ND=output.hidden, pooled_BD=output.pooled, batch=batch, word_table_VE=table_VE)
+    assert batch.prefixes_B is None, "heads of sequences with a prefix answer themselves"
     hidden, pooled, start, first = [], [], 0, 0
     for lengths in _within(batch.lengths_B.tolist(), most_tokens):
         here = slice(start, start + sum(lengths))
@@ -129,7 +139,12 @@ def encode_samples(
         pooled.append(output.pooled)
         start, first = here.stop, first + len(lengths)
     by_pooler = [each for each in pooled if each is not None]
-    return Encoded(hidden_ND=torch.cat(hidden), pooled_BD=torch.cat(by_pooler) if by_pooler else None, batch=batch)
+    return Encoded(
+        hidden_ND=torch.cat(hidden),
+        pooled_BD=torch.cat(by_pooler) if by_pooler else None,
+        batch=batch,
+        word_table_VE=table_VE,
+    )
 
 
 def _within(lengths: list[int], most: int) -> list[list[int]]:

@@ -4,10 +4,11 @@ Shapes: N tokens, B sequences, S samples, D width.
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from torch import Tensor, nn
 
+from spanlab.encoder import Encoder
 from spanlab.objectives.objective import ObjectiveLoss
 from spanlab.tasks.sample import SampleBatch, TensorBatch
 
@@ -21,16 +22,18 @@ class Encoded:
     pooled_BD: Tensor | None
     """None without a pooler."""
     batch: TensorBatch
+    word_table_VE: Tensor | None = None
+    """What a causal encoder predicts the next token with; None: it looks at what follows."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StandardHead:
-    """A layer of `encoder.task_heads`: a model of one task with it is saved under transformers' names."""
+    """A layer of `encoder.task_heads`, or the causal head: a model of one task is saved under transformers' names."""
 
-    kind: Literal["sequence", "token", "answer"]
+    kind: Literal["sequence", "token", "answer", "clm"]
     layer: nn.Module
     labels: tuple[str, ...] = ()
-    """What its outputs are called in transformers' config; empty for a score or an answer."""
+    """What its outputs are called in transformers' config; empty for a score, an answer or tokens."""
 
 
 class Head(Protocol):
@@ -62,3 +65,11 @@ class Head(Protocol):
 
     def split(self, logits: Any, batch: TensorBatch) -> list[Any]:  # noqa: ANN401
         """The output of each sample, in order, as numpy arrays on the host: what the task decodes."""
+
+
+@runtime_checkable
+class Answering(Protocol):
+    """A head that runs the encoder itself to answer, because it does so again and again."""
+
+    def answer(self, encoder: Encoder, batch: TensorBatch) -> Any:  # noqa: ANN401
+        """What `split` takes, in place of the head's own call."""

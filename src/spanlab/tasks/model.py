@@ -94,8 +94,8 @@ def save_task_model(folder: Path, model: TaskModel) -> None:
 
 
 def _label_keys(head: StandardHead) -> dict[str, Any]:
-    """What transformers' config calls the outputs; an answer's two ends have no names."""
-    if head.kind == "answer":
+    """What transformers' config calls the outputs; an answer's two ends and tokens have no names."""
+    if head.kind in {"answer", "clm"}:
         return {}
     names = head.labels or ("score",)
     return {

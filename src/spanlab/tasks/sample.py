@@ -32,6 +32,9 @@ class TokenSequence:
     word_starts: NDArray[np.bool_] | None = None
     """(N,) where a word of a text, or a special token, begins; None where nobody can tell."""
 
+    prefix: int = 0
+    """So many first tokens see each other in both directions, in an encoder that otherwise looks back only."""
+
     def __len__(self) -> int:
         return len(self.ids)
 
@@ -86,6 +89,8 @@ class TensorBatch:
     input_ids_N: Tensor
     segment_ids_N: Tensor | None
     lengths_B: Tensor
+    prefixes_B: Tensor | None = None
+    """The prefix of each sequence; None where none has one."""
     features: Mapping[str, Tensor] = field(default_factory=dict)
     targets: Mapping[str, Tensor] = field(default_factory=dict)
 
@@ -109,12 +114,14 @@ def pack_samples(batch: SampleBatch, device: torch.device | str = "cpu") -> Tens
     """The batch as tensors on `device`."""
     sequences = batch.sequences
     segments = [sequence.segments for sequence in sequences]
+    prefixes = [sequence.prefix for sequence in sequences]
     segment_ids = None if segments[0] is None else np.concatenate([ids for ids in segments if ids is not None])
     return TensorBatch(
         batch=batch,
         input_ids_N=_tensor(np.concatenate([sequence.ids for sequence in sequences]), device),
         segment_ids_N=None if segment_ids is None else _tensor(segment_ids, device),
         lengths_B=torch.tensor([len(sequence) for sequence in sequences], device=device),
+        prefixes_B=torch.tensor(prefixes, device=device) if any(prefixes) else None,
         features=_joined([sample.features for sample in batch.samples], device),
         targets=_joined([sample.targets for sample in batch.samples], device),
     )

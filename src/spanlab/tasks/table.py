@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from spanlab.errors import InputError, did_you_mean
 from spanlab.tasks.classification import Classification
+from spanlab.tasks.generation import Generation
 from spanlab.tasks.ner import NamedEntities
 from spanlab.tasks.qa import QuestionAnswering
 from spanlab.tasks.similarity import Similarity
@@ -16,6 +17,7 @@ TASKS: Mapping[str, type[AnyTask]] = {
     "ner": NamedEntities,
     "qa": QuestionAnswering,
     "summarisation": Summarisation,
+    "generation": Generation,
 }
 
 

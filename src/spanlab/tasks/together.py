@@ -1,7 +1,8 @@
 """Several tasks on the same inputs: every sequence that their samples have in common is encoded once.
 
 Tasks see the same sequence where they frame a text alike, with the same windows; what differs (a question before its
-context) is a sequence of its own. Tasks that have adapters or a vector of their own in the encoder are computed alone.
+context) is a sequence of its own. Tasks that have adapters or a vector of their own in the encoder, and those that
+write text, are computed alone.
 Inputs are taken in order of length, in batches by tokens, so memory is bounded as it is for one task.
 
 Shapes: B sequences, N tokens, D width.
@@ -15,7 +16,7 @@ from torch import Tensor
 
 from spanlab.tasks.criterion import TaskCriterion, encode_samples
 from spanlab.tasks.formats.row import FileShape
-from spanlab.tasks.head import Encoded
+from spanlab.tasks.head import Answering, Encoded
 from spanlab.tasks.outputs import compute_outputs
 from spanlab.tasks.sample import Sample, SampleBatch, TokenSequence, pack_samples
 from spanlab.training.place import Place
@@ -28,7 +29,7 @@ def compute_together(
     network: TaskCriterion, samples: SamplesByTask, *, batch_tokens: int, place: Place
 ) -> dict[str, list[Any]]:
     """The heads' outputs by task, for each sample in order; the samples' examples are numbered alike in all tasks."""
-    alone = [name for name in samples if (own := network.own_parts(name)) is not None and own.changes_hidden_states]
+    alone = [name for name in samples if not _can_share(network, name)]
     outputs: dict[str, list[Any]] = {
         name: compute_outputs(network, samples[name], task=name, batch_tokens=batch_tokens, place=place)
         for name in alone
@@ -45,6 +46,12 @@ def compute_together(
     network.train(training)
     outputs |= {name: [each[index] for index in range(len(each))] for name, each in found.items()}
     return {name: outputs[name] for name in samples}
+
+
+def _can_share(network: TaskCriterion, task: str) -> bool:
+    """Whether a task looks at the encoder's own hidden states of whole sequences."""
+    own = network.own_parts(task)
+    return not isinstance(network.head(task), Answering) and not (own is not None and own.changes_hidden_states)
 
 
 def joint_shape(shapes: Sequence[FileShape]) -> FileShape:

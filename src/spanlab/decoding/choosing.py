@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from spanlab.corpus.randomness import sample_keys, uniform
+from spanlab.decoding.continuation import Continuation
 from spanlab.errors import ConfigError
-from spanlab.inference.continuation import Continuation
 from spanlab.objectives.projection import draw
 
 Ending = Literal["stop", "length", "positions"]

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers.generation.logits_process import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
+from spanlab.decoding.choosing import Decoded, DecodingConfig, choose, restrict
+from spanlab.decoding.generating import generate_ids
 from spanlab.encoder import CausalLMHead, Encoder, Model, load_model, preset
 from spanlab.errors import ConfigError, InputError
-from spanlab.inference.decoding import Decoded, DecodingConfig, choose, restrict
-from spanlab.inference.generation import generate_ids
 from tests.parity.models import CASES, VOCAB
 
 PROMPTS = [[5, 6, 7, 8, 9], [10], [11, 12, 13], [14, 15, 16]]

@@ -27,7 +27,9 @@ class Continuation:
         *,
         max_new_tokens: int,
         use_cache: bool = True,
+        prompts_see_all: bool = False,
     ) -> None:
+        """With `prompts_see_all` the tokens of a prompt see each other in both directions."""
         _check_prompts(encoder, prompts)
         self._encoder, self._head = encoder.eval(), head.eval()
         self.sequences = [list(prompt) for prompt in prompts]
@@ -39,7 +41,8 @@ class Continuation:
             if use_cache
             else None
         )
-        self._unread = self.sequences
+        self._unread, self._begun = self.sequences, False
+        self._prefixes = list(map(len, prompts)) if prompts_see_all else None
 
     def logits(self) -> Tensor:
         """(B, V) in single precision; once for every token that is appended."""
@@ -47,11 +50,14 @@ class Continuation:
         device = self._encoder.word_table.device
         ids_N = torch.tensor([token for ids in unread for token in ids], device=device)
         lengths_B = torch.tensor([len(ids) for ids in unread], device=device)
+        wanted = self._prefixes is not None and not (self._begun and self._cache is not None)
+        self._begun = True
+        prefixes_B = torch.tensor(self._prefixes, device=device) if wanted else None
         with torch.no_grad():
             if self._cache is not None:
-                hidden_ND = self._encoder.extend(self._cache, ids_N, lengths_B)
+                hidden_ND = self._encoder.extend(self._cache, ids_N, lengths_B, prefixes_B)
             else:
-                hidden_ND = self._encoder(ids_N, lengths=lengths_B).hidden
+                hidden_ND = self._encoder(ids_N, lengths=lengths_B, prefix_lengths=prefixes_B).hidden
             last_BD = hidden_ND.index_select(0, torch.cumsum(lengths_B, 0) - 1)
             return self._head(last_BD, self._encoder.word_table).float()  # type: ignore[no-any-return]
 
@@ -64,6 +70,7 @@ class Continuation:
         """Go on with the sequences at `rows`, in that order; one may be taken several times."""
         self.sequences = [self.sequences[row] for row in rows]
         self._unread = [self._unread[row] for row in rows]
+        self._prefixes = self._prefixes and [self._prefixes[row] for row in rows]
         if self._cache is not None and list(rows) != list(range(len(self._cache.lengths))):
             self._cache.select(rows)
 

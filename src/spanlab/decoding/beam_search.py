@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from spanlab.inference.continuation import Continuation
-from spanlab.inference.decoding import Decoded, DecodingConfig, Ending
+from spanlab.decoding.choosing import Decoded, DecodingConfig, Ending
+from spanlab.decoding.continuation import Continuation
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,312 @@
+"""Generation: a source text to a target text on a causal encoder; summaries, titles and translations are all this.
+
+A sequence is the source, the tokenizer's separator, the target, and the separator again, which ends it. The loss is on
+the target alone. The tokens of the source see each other in both directions (`prefix=both`) or, as everywhere in GPT,
+only what came before them (`prefix=causal`); the target always looks back. There are no windows: a target is written
+from the whole of its source, so a source that is too long is refused, or cut off where that is asked for.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spanlab.decoding.choosing import Decoded, DecodingConfig, Ending
+from spanlab.encoder import Encoder
+from spanlab.errors import ConfigError, InputError
+from spanlab.metrics.bleu import score_bleu
+from spanlab.metrics.rouge import score_rouge
+from spanlab.tasks.fields import shown, text_problems
+from spanlab.tasks.formats.row import FileShape, Row
+from spanlab.tasks.framing import Framing
+from spanlab.tasks.generation_head import GenerationHead
+from spanlab.tasks.oracle_sentences import RougeOracle
+from spanlab.tasks.problem import Problem
+from spanlab.tasks.result import Mistake, Result, Scores, about
+from spanlab.tasks.sample import Sample, TokenSequence
+from spanlab.tasks.script_language import script_language
+from spanlab.tasks.settings import TaskConfig, TaskDataConfig
+from spanlab.tasks.task import Learnt
+from spanlab.text import Tokenizer
+from spanlab.text.words import word_spans
+from spanlab.training.settings import TrainingConfig
+
+# ---- Config
+
+
+@dataclass(frozen=True, kw_only=True)
+class GenerationConfig(TaskConfig):
+    """What generation can be told besides."""
+
+    prefix: Literal["both", "causal"] = "both"
+    """Whether the tokens of the source see each other in both directions, or only what came before them."""
+    max_new_tokens: int = 64
+    """The longest target, in tokens; the source has the rest of `data.length`."""
+    beams: int = 1
+    """How many beginnings are followed side by side in prediction; 1 is greedy search."""
+    length_penalty: float = 1.0
+    """With several beams: above 0 favours long targets."""
+    language: Literal["auto", "en", "zh", "ko"] = "auto"
+    """Whose words ROUGE counts; auto goes by the script of the targets."""
+    data: TaskDataConfig = field(default_factory=lambda: TaskDataConfig(length=512, long_text="error"))
+    training: TrainingConfig = field(default_factory=lambda: TrainingConfig(lr=6.25e-5, batch_size=32, epochs=3.0))
+
+    def __post_init__(self) -> None:
+        self.decoding()
+        if self.data.long_text == "windows":
+            cause = "a target is written from the whole of its source, so there are no windows over it"
+            raise ConfigError(cause, fix="take data.long_text=truncate or error")
+        if self.max_new_tokens + 2 > self.data.length:
+            cause = (
+                f"max_new_tokens {self.max_new_tokens} leaves no room for a source in data.length {self.data.length}"
+            )
+            raise ConfigError(cause)
+
+    def decoding(self) -> DecodingConfig:
+        """How targets are searched for."""
+        return DecodingConfig(
+            max_new_tokens=self.max_new_tokens,
+            temperature=0.0,
+            beams=self.beams,
+            length_penalty=self.length_penalty,
+        )
+
+
+# ---- read
+
+_SOURCES = ("source", "text")
+
+
+@dataclass(frozen=True, kw_only=True)
+class GenerationExample:
+    """A source, and what may be written for it: each a right target on its own."""
+
+    id: str | None
+    source: str
+    targets: tuple[str, ...] = ()
+
+
+def _source_problems(row: Row) -> Iterator[Problem]:
+    source = _source(row)
+    yield from text_problems(Row(values={"source": _joined(source)}), "source")
+
+
+def _target_problems(row: Row) -> Iterator[Problem]:
+    targets = _alternatives(row.values.get("target"))
+    if not targets:
+        yield Problem(kind="empty text", cause="'target' is an empty list", fix="write one, or leave the example out")
+    for target in targets:
+        yield from text_problems(Row(values={"target": target}), "target")
+
+
+def _source(row: Row) -> Any:  # noqa: ANN401 (anything JSON holds)
+    return next((row.values[name] for name in _SOURCES if row.values.get(name) is not None), None)
+
+
+def _joined(source: Any) -> Any:  # noqa: ANN401
+    """A list of sentences as one text; anything else as it is."""
+    is_list = isinstance(source, list | tuple) and all(isinstance(each, str) for each in source)
+    return " ".join(each.strip() for each in source if each.strip()) if is_list else source
+
+
+def _alternatives(target: Any) -> list[Any]:  # noqa: ANN401
+    return list(target) if isinstance(target, list | tuple) else [target]
+
+
+# ---- encode
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class WrittenSample(Sample):
+    """A sample with what makes text of token ids."""
+
+    tokenizer: Tokenizer
+
+
+# ---- decode
+
+
+@dataclass(frozen=True, kw_only=True)
+class GenerationResult(Result):
+    """What was written for one source."""
+
+    text: str
+    ended: Ending = "stop"
+    """By the model's own sign, at the longest it may be, or because there is no further position."""
+    log_probability: float | None = None
+    """Of the text under the model; None for another system's."""
+    source: str = field(default="", metadata={"json": False})
+
+    def to_html(self) -> str:
+        """The source, and what was written for it."""
+        return f"<div class='generation'><p>{escape(self.source)}</p><p><b>{escape(self.text)}</b></p></div>"
+
+
+# ---- the task
+
+
+class Generation:
+    """Source texts to target texts."""
+
+    name: ClassVar[str] = "generation"
+    Config: ClassVar[type[TaskConfig]] = GenerationConfig
+    shape: ClassVar[FileShape] = FileShape(
+        fields={
+            "id": ("guid", "idx", "index", "paper_id"),
+            "source": ("text", "document", "article", "src"),
+            "target": ("summary", "highlights", "translation", "tgt"),
+        },
+        required=("source",),
+        instead={"source": ("text",)},
+    )
+
+    def __init__(self, config: GenerationConfig, learnt: Learnt) -> None:
+        self.config, self.learnt = config, learnt
+
+    @property
+    def primary(self) -> str:
+        """ROUGE-L."""
+        return "rougeL"
+
+    @classmethod
+    def problems(cls, row: Row) -> Iterator[Problem]:
+        """Everything that is wrong with a labelled row."""
+        yield from _source_problems(row)
+        yield from _target_problems(row)
+
+    @classmethod
+    def read(cls, row: Row, *, labelled: bool) -> GenerationExample:
+        """A row as an example."""
+        for problem in cls.problems(row) if labelled else _source_problems(row):
+            if problem.serious:
+                raise problem.error(row)
+        name = row.values.get("id", row.values.get("paper_id"))
+        targets = tuple(_alternatives(row.values["target"])) if labelled else ()
+        return GenerationExample(id=None if name is None else str(name), source=_joined(_source(row)), targets=targets)
+
+    @classmethod
+    def learn(cls, config: GenerationConfig, examples: Sequence[GenerationExample]) -> Self:
+        """There is nothing to know beforehand."""
+        return cls(config, Learnt())
+
+    @classmethod
+    def labels_of(cls, example: GenerationExample) -> Iterable[str]:
+        """Targets are text, not labels."""
+        return ()
+
+    def encode(self, examples: Sequence[GenerationExample], framing: Framing, *, labelled: bool) -> list[Sample]:
+        """A sample a target, or, without targets, a sample a source."""
+        sources = [tokens.ids.astype(np.int64) for tokens in framing.tokenize([each.source for each in examples])]
+        written = framing.tokenize([target for each in examples for target in each.targets]) if labelled else []
+        targets = iter([tokens.ids.astype(np.int64) for tokens in written])
+        samples: list[Sample] = []
+        for number, example in enumerate(examples):
+            ids, cut = self._fit(sources[number], framing, "source", self._room(framing))
+            for target in [next(targets) for _ in example.targets] if labelled else [None]:
+                samples.append(self._sample(number, ids, target, framing, cut=cut))
+        return samples
+
+    def _room(self, framing: Framing) -> int:
+        """Tokens of a source: what the separator and the longest target leave."""
+        room = framing.cutting.length - 1 - self.config.max_new_tokens
+        if room < 1:
+            cause = f"sequences of {framing.cutting.length} tokens have no room for a source beside its target"
+            raise ConfigError(cause, fix="take a smaller max_new_tokens")
+        return room
+
+    def _fit(self, ids: NDArray[np.int64], framing: Framing, what: str, room: int) -> tuple[NDArray[np.int64], bool]:
+        if len(ids) > room and framing.cutting.long_text != "truncate":
+            cause = f"a {what} has {len(ids)} tokens, and there is room for {room}"
+            raise InputError(cause, fix="take data.long_text=truncate, or shorten it")
+        return ids[:room], len(ids) > room
+
+    def _sample(
+        self, number: int, source: NDArray[np.int64], target: NDArray[np.int64] | None, framing: Framing, *, cut: bool
+    ) -> WrittenSample:
+        end = framing.tokenizer.sep_id
+        if end is None:
+            raise ConfigError("the tokenizer has no token that ends a text", fix="take a model whose tokenizer has one")
+        prompt = np.append(source, end)
+        targets = {}
+        sequence = prompt
+        if target is not None:
+            kept, shortened = self._fit(target, framing, "target", self.config.max_new_tokens)
+            following = kept if shortened else np.append(kept, end)
+            sequence = np.concatenate([prompt, following[:-1]])
+            targets = {"places": np.arange(len(prompt) - 1, len(sequence)), "next": following}
+        return WrittenSample(
+            example=number,
+            sequences=(TokenSequence(ids=sequence, prefix=len(prompt) if self.config.prefix == "both" else 0),),
+            features={"end": np.array([end])},
+            targets=targets,
+            truncated=cut,
+            tokenizer=framing.tokenizer,
+        )
+
+    # ---- Head
+
+    def head(self, encoder: Encoder) -> GenerationHead:
+        """New layers."""
+        if not encoder.config.causal:
+            cause = f"this {encoder.config.architecture} encoder looks at what follows, so it cannot write"
+            raise ConfigError(cause, fix="take a causal model, such as one of the gpt recipe")
+        return GenerationHead(encoder, self.config.decoding())
+
+    def decode(
+        self, number: int, example: GenerationExample, samples: Sequence[Sample], outputs: Sequence[Decoded]
+    ) -> GenerationResult:
+        """The tokens as text."""
+        (sample,), (found,) = samples, outputs
+        assert isinstance(sample, WrittenSample)
+        return GenerationResult(
+            **about(number, example.id, samples),
+            text=sample.tokenizer.decode(found.ids, skip_special_tokens=True).strip(),
+            ended=found.ended,
+            log_probability=found.log_probability,
+            source=example.source,
+        )
+
+    def tune(
+        self,
+        examples: Sequence[GenerationExample],
+        samples: Sequence[Sequence[Sample]],
+        outputs: Sequence[Sequence[Decoded]],
+    ) -> "Generation":
+        """There is no threshold."""
+        return self
+
+    # ---- score
+
+    def read_result(self, row: Row, number: int, example: GenerationExample) -> GenerationResult:
+        """A text from a file, whoever wrote it."""
+        text = row.values.get("text")
+        if not isinstance(text, str):
+            raise row.error(f"'text' is {shown(text)}; it must be text", 'write {"text": "…"}')
+        return GenerationResult(id=str(number) if example.id is None else example.id, text=text, source=example.source)
+
+    def score(self, examples: Sequence[GenerationExample], results: Sequence[GenerationResult]) -> Scores:
+        """ROUGE and BLEU; of several targets the nearest counts."""
+        found = [result.text for result in results]
+        targets = [example.targets for example in examples]
+        metrics = score_rouge(targets, found, language=list(map(self._language, examples)))
+        bleu = score_bleu([[_words(target) for target in each] for each in targets], list(map(_words, found)))
+        return Scores(task=self.name, count=len(examples), metrics={**metrics, **bleu})
+
+    def mistake(self, example: GenerationExample, result: GenerationResult) -> Mistake | None:
+        """A text that has not all words of a target."""
+        likeness = RougeOracle(self._language(example)).likeness(result.text, example.targets)
+        if likeness == 1.0:
+            return None
+        gold = " | ".join(example.targets)
+        return Mistake(badness=1 - likeness, shown=escape(example.source), gold=gold, predicted=result.text)
+
+    def _language(self, example: GenerationExample) -> str:
+        return script_language(example.targets) if self.config.language == "auto" else self.config.language
+
+
+def _words(text: str) -> list[str]:
+    """The tokens that BLEU counts: words and punctuation marks as they are written, each Han character alone."""
+    return [text[start:end] for start, end in word_spans(text)]
