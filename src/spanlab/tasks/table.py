@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from spanlab.errors import InputError, did_you_mean
 from spanlab.tasks.classification import Classification
+from spanlab.tasks.coref import Coreference
 from spanlab.tasks.ner import NamedEntities
 from spanlab.tasks.qa import QuestionAnswering
 from spanlab.tasks.similarity import Similarity
@@ -14,6 +15,7 @@ TASKS: Mapping[str, type[AnyTask]] = {
     "similarity": Similarity,
     "ner": NamedEntities,
     "qa": QuestionAnswering,
+    "coref": Coreference,
 }
 
 

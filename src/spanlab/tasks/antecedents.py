@@ -1,0 +1,181 @@
+"""Which earlier mention a mention refers to: coarse scores for all pairs, fine ones for the few best.
+
+What enters are the vectors and scores of M mentions of one document, in the order of the text; what leaves is for each
+of them the best K earlier ones with scores, where 0 is the score of referring to none (Lee et al. 2018). Coarse scores
+are bilinear and computed a block of rows at a time, so that memory does not grow with the square of a document; fine
+ones come from a network on both vectors, their product, and what is known of the pair.
+
+Shapes: M mentions, K antecedents, F features of a span's vector, R rows of a block, E features of a pair's property, H
+inner width of the network.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from spanlab.encoder.dropout import Dropout
+from spanlab.encoder.model import init_weights
+
+DISTANCES = 10
+"""0, 1, 2, 3, 4, 5-7, 8-15, 16-31, 32-63, 64 and more."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Antecedents:
+    """The chosen antecedents of M mentions."""
+
+    index_MK: Tensor
+    """Their numbers; 0 where a mention has fewer than K."""
+    valid_MK: Tensor
+    """Whether there is one."""
+    score_MK: Tensor
+    """Coarse scores; minus infinity where there is none."""
+
+    @property
+    def distance_MK(self) -> Tensor:
+        """How many mentions back each lies."""
+        return torch.arange(len(self.index_MK), device=self.index_MK.device)[:, None] - self.index_MK
+
+    def rows(self, start: int, end: int) -> "Antecedents":
+        """Those of some mentions."""
+        return Antecedents(
+            index_MK=self.index_MK[start:end], valid_MK=self.valid_MK[start:end], score_MK=self.score_MK[start:end]
+        )
+
+
+def distance_bucket(distance: Tensor) -> Tensor:
+    """0 to 4 as they are; beyond, a bucket for each doubling, up to 64 and more."""
+    doubled = torch.floor(torch.log2(distance.clamp(min=1).double())).long() + 3
+    return torch.where(distance <= 4, distance, doubled).clamp(0, DISTANCES - 1)
+
+
+class CoarseScorer(nn.Module):
+    """A bilinear score, both mention scores, and a prior by distance."""
+
+    def __init__(self, features: int, property_width: int, *, dropout: float, init_std: float = 0.02) -> None:
+        """`property_width` 0 leaves the prior out."""
+        super().__init__()
+        self.bilinear = nn.Linear(features, features)
+        self.distances = nn.Embedding(DISTANCES, property_width) if property_width else None
+        self.prior = nn.Linear(property_width, 1) if property_width else None
+        self.dropout = Dropout(dropout)
+        for module in self.modules():
+            init_weights(module, init_std)
+
+    def choose(self, vectors_MF: Tensor, mention_M: Tensor, *, keep: int, reach: int, rows: int) -> Antecedents:
+        """The best `keep` of the `reach` mentions before each, computed `rows` at a time."""
+        source_MF = self.dropout(self.bilinear(vectors_MF))
+        target_MF = self.dropout(vectors_MF)
+        prior_D = self._prior(min(reach + rows, len(vectors_MF)), vectors_MF.device)
+        blocks = [
+            self._block(source_MF, target_MF, mention_M, prior_D, start, min(start + rows, len(vectors_MF)), keep, reach)
+            for start in range(0, len(vectors_MF), rows)
+        ]
+        index_MK, valid_MK, score_MK = (torch.cat(parts) for parts in zip(*blocks, strict=True))
+        return Antecedents(index_MK=index_MK, valid_MK=valid_MK, score_MK=score_MK)
+
+    def _prior(self, count: int, device: torch.device) -> Tensor | None:
+        """(count,) the score of each distance from 0 on."""
+        if self.distances is None or self.prior is None:
+            return None
+        prior_B: Tensor = self.prior(self.dropout(self.distances.weight)).squeeze(-1)
+        return prior_B[distance_bucket(torch.arange(count, device=device))]
+
+    def _block(
+        self,
+        source_MF: Tensor,
+        target_MF: Tensor,
+        mention_M: Tensor,
+        prior_D: Tensor | None,
+        start: int,
+        end: int,
+        keep: int,
+        reach: int,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        lowest = max(0, start - reach)
+        device = source_MF.device
+        distance_RC = torch.arange(start, end, device=device)[:, None] - torch.arange(lowest, end, device=device)
+        score_RC = source_MF[start:end] @ target_MF[lowest:end].T
+        score_RC = score_RC + mention_M[start:end, None] + mention_M[None, lowest:end]
+        if prior_D is not None:
+            score_RC = score_RC + prior_D[distance_RC.clamp(min=0)]
+        allowed_RC = (distance_RC >= 1) & (distance_RC <= reach)
+        score_RC = score_RC.masked_fill(~allowed_RC, -torch.inf)
+        best = torch.topk(score_RC, min(keep, end - lowest), dim=1)
+        missing = keep - best.indices.shape[1]
+        scores_RK = F.pad(best.values, (0, missing), value=-torch.inf)
+        valid_RK = torch.isfinite(scores_RK.detach())
+        index_RK = F.pad(best.indices + lowest, (0, missing)).masked_fill(~valid_RK, 0)
+        return index_RK, valid_RK, scores_RK
+
+
+class FineScorer(nn.Module):
+    """A network on [i; j; i∘j; properties of the pair]; what depends on one mention alone is computed once for it."""
+
+    def __init__(
+        self,
+        features: int,
+        properties: Mapping[str, int],
+        *,
+        property_width: int,
+        inner_width: int,
+        dropout: float,
+        init_std: float = 0.02,
+    ) -> None:
+        """`properties` says of each property of a pair how many values it has."""
+        super().__init__()
+        self.properties = nn.ModuleDict({name: nn.Embedding(size, property_width) for name, size in properties.items()})
+        self.inner = nn.Linear(3 * features + len(properties) * property_width, inner_width)
+        self.outer = nn.Linear(inner_width, 1)
+        self.dropout = Dropout(dropout)
+        self._sizes = [features] * 3 + [property_width] * len(properties)
+        for module in self.modules():
+            init_weights(module, init_std)
+
+    def forward(
+        self, vectors_MF: Tensor, antecedents: Antecedents, properties_MK: Mapping[str, Tensor], *, rows: int
+    ) -> Tensor:
+        """(M, K) scores, computed `rows` mentions at a time."""
+        own_HF, other_HF, both_HF, *property_HE = torch.split(self.inner.weight, self._sizes, dim=1)
+        own_MH, other_MH = F.linear(vectors_MF, own_HF, self.inner.bias), F.linear(vectors_MF, other_HF)
+        tables = {
+            name: F.linear(self.dropout(table.weight), weight_HE)
+            for (name, table), weight_HE in zip(self.properties.items(), property_HE, strict=True)
+        }
+        blocks = []
+        for start in range(0, len(vectors_MF), rows):
+            here = slice(start, min(start + rows, len(vectors_MF)))
+            index_RK = antecedents.index_MK[here]
+            pair_RKF = vectors_MF[here, None] * _gather(vectors_MF, index_RK)
+            inner_RKH = F.linear(pair_RKF, both_HF) + own_MH[here, None] + _gather(other_MH, index_RK)
+            for name, table_VH in tables.items():
+                inner_RKH = inner_RKH + _gather(table_VH, properties_MK[name][here])
+            blocks.append(self.outer(self.dropout(torch.relu(inner_RKH))).squeeze(-1))
+        return torch.cat(blocks)
+
+
+def _gather(table_VH: Tensor, index_RK: Tensor) -> Tensor:
+    """(R, K, H) rows of a table."""
+    return table_VH.index_select(0, index_RK.reshape(-1)).view(*index_RK.shape, -1)
+
+
+def with_none(score_MK: Tensor) -> Tensor:
+    """(M, 1 + K) the scores with that of referring to nothing, 0, before them."""
+    return F.pad(score_MK, (1, 0))
+
+
+def marginal_loss(score_MK: Tensor, gold_MK: Tensor) -> tuple[Tensor, Tensor]:
+    """The marginal log-likelihood of all gold antecedents, negated and summed; and how many first choices are gold.
+
+    Args:
+        score_MK: scores; minus infinity where there is no antecedent.
+        gold_MK: whether an antecedent is of the mention's own cluster. Where none is, referring to nothing is right.
+    """
+    scores = with_none(score_MK)
+    right = torch.cat([~gold_MK.any(dim=1, keepdim=True), gold_MK], dim=1)
+    likelihood_M = torch.logsumexp(scores.masked_fill(~right, -torch.inf), dim=1) - torch.logsumexp(scores, dim=1)
+    chosen_M = scores.detach().argmax(dim=1, keepdim=True)
+    return -likelihood_M.sum(), right.gather(1, chosen_M).sum()
