@@ -21,6 +21,8 @@ from spanlab.encoder.model import init_weights
 
 DISTANCES = 10
 """0, 1, 2, 3, 4, 5-7, 8-15, 16-31, 32-63, 64 and more."""
+SPELLINGS = 3
+"""Two mentions end in different tokens, in the same, or are the same from the first to the last."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -52,28 +54,53 @@ def distance_bucket(distance: Tensor) -> Tensor:
     return torch.where(distance <= 4, distance, doubled).clamp(0, DISTANCES - 1)
 
 
-class CoarseScorer(nn.Module):
-    """A bilinear score, both mention scores, and a prior by distance."""
+def compare_spelling(own_S2: Tensor, other_S2: Tensor) -> Tensor:
+    """How far mentions are written alike, 0 to 2; the last axis holds the key of the last token and that of all."""
+    last, whole = ((own_S2 == other_S2)[..., part].long() for part in (0, 1))
+    return torch.maximum(last, 2 * whole)
 
-    def __init__(self, features: int, property_width: int, *, dropout: float, init_std: float = 0.02) -> None:
-        """`property_width` 0 leaves the prior out."""
+
+class CoarseScorer(nn.Module):
+    """A bilinear score, both mention scores, and priors by distance and by spelling."""
+
+    def __init__(
+        self,
+        features: int,
+        property_width: int,
+        *,
+        spelling: bool = False,
+        dropout: float,
+        init_std: float = 0.02,
+    ) -> None:
+        """`property_width` 0 leaves out the prior by distance."""
         super().__init__()
         self.bilinear = nn.Linear(features, features)
+        self.spellings = nn.Embedding(SPELLINGS, 1) if spelling else None
         self.distances = nn.Embedding(DISTANCES, property_width) if property_width else None
         self.prior = nn.Linear(property_width, 1) if property_width else None
         self.dropout = Dropout(dropout)
         for module in self.modules():
             init_weights(module, init_std)
 
-    def choose(self, vectors_MF: Tensor, mention_M: Tensor, *, keep: int, reach: int, rows: int) -> Antecedents:
-        """The best `keep` of the `reach` mentions before each, computed `rows` at a time."""
+    def choose(
+        self, vectors_MF: Tensor, mention_M: Tensor, spelling_M2: Tensor, *, keep: int, reach: int, rows: int
+    ) -> Antecedents:
+        """The best `keep` of the `reach` mentions before each, computed `rows` at a time.
+
+        `spelling_M2` has a key of each mention's last token and one of all its tokens.
+        """
         source_MF = self.dropout(self.bilinear(vectors_MF))
         target_MF = self.dropout(vectors_MF)
         prior_D = self._prior(min(reach + rows, len(vectors_MF)), vectors_MF.device)
-        blocks = [
-            self._block(source_MF, target_MF, mention_M, prior_D, start, min(start + rows, len(vectors_MF)), keep, reach)
-            for start in range(0, len(vectors_MF), rows)
-        ]
+        blocks = []
+        for start in range(0, len(vectors_MF), rows):
+            end, lowest = min(start + rows, len(vectors_MF)), max(0, start - reach)
+            score_RC = source_MF[start:end] @ target_MF[lowest:end].T
+            score_RC = score_RC + mention_M[start:end, None] + mention_M[None, lowest:end]
+            if self.spellings is not None:
+                alike_RC = compare_spelling(spelling_M2[start:end, None], spelling_M2[None, lowest:end])
+                score_RC = score_RC + self.spellings.weight.squeeze(1)[alike_RC]
+            blocks.append(_best_of_block(score_RC, prior_D, start, lowest, keep, reach))
         index_MK, valid_MK, score_MK = (torch.cat(parts) for parts in zip(*blocks, strict=True))
         return Antecedents(index_MK=index_MK, valid_MK=valid_MK, score_MK=score_MK)
 
@@ -84,32 +111,25 @@ class CoarseScorer(nn.Module):
         prior_B: Tensor = self.prior(self.dropout(self.distances.weight)).squeeze(-1)
         return prior_B[distance_bucket(torch.arange(count, device=device))]
 
-    def _block(
-        self,
-        source_MF: Tensor,
-        target_MF: Tensor,
-        mention_M: Tensor,
-        prior_D: Tensor | None,
-        start: int,
-        end: int,
-        keep: int,
-        reach: int,
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        lowest = max(0, start - reach)
-        device = source_MF.device
-        distance_RC = torch.arange(start, end, device=device)[:, None] - torch.arange(lowest, end, device=device)
-        score_RC = source_MF[start:end] @ target_MF[lowest:end].T
-        score_RC = score_RC + mention_M[start:end, None] + mention_M[None, lowest:end]
-        if prior_D is not None:
-            score_RC = score_RC + prior_D[distance_RC.clamp(min=0)]
-        allowed_RC = (distance_RC >= 1) & (distance_RC <= reach)
-        score_RC = score_RC.masked_fill(~allowed_RC, -torch.inf)
-        best = torch.topk(score_RC, min(keep, end - lowest), dim=1)
-        missing = keep - best.indices.shape[1]
-        scores_RK = F.pad(best.values, (0, missing), value=-torch.inf)
-        valid_RK = torch.isfinite(scores_RK.detach())
-        index_RK = F.pad(best.indices + lowest, (0, missing)).masked_fill(~valid_RK, 0)
-        return index_RK, valid_RK, scores_RK
+
+def _best_of_block(
+    score_RC: Tensor, prior_D: Tensor | None, start: int, lowest: int, keep: int, reach: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """(R, K) numbers, validity and scores of the best columns; rows begin at `start`, columns at `lowest`."""
+    rows, columns = score_RC.shape
+    device = score_RC.device
+    distance_RC = torch.arange(start, start + rows, device=device)[:, None] - torch.arange(
+        lowest, lowest + columns, device=device
+    )
+    if prior_D is not None:
+        score_RC = score_RC + prior_D[distance_RC.clamp(min=0)]
+    allowed_RC = (distance_RC >= 1) & (distance_RC <= reach)
+    best = torch.topk(score_RC.masked_fill(~allowed_RC, -torch.inf), min(keep, columns), dim=1)
+    missing = keep - best.indices.shape[1]
+    score_RK = F.pad(best.values, (0, missing), value=-torch.inf)
+    valid_RK = torch.isfinite(score_RK.detach())
+    index_RK = F.pad(best.indices + lowest, (0, missing)).masked_fill(~valid_RK, 0)
+    return index_RK, valid_RK, score_RK
 
 
 class FineScorer(nn.Module):

@@ -81,10 +81,12 @@ SMALL = CorefConfig(
         antecedents=20,
         rounds=1,
         mention_ratio=0.25,
-        max_segments=0,
+        dropout=0.2,
+        spelling=True,
+        max_segments=5,
     ),
     data=TaskDataConfig(length=256),
-    training=TrainingConfig(lr=5e-5, lr_factors={"heads": 10.0}, batch_size=1, epochs=10.0),
+    training=TrainingConfig(lr=7e-5, lr_factors={"heads": 8.0}, batch_size=1, epochs=15.0),
 )
 
 

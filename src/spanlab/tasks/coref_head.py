@@ -24,9 +24,11 @@ from spanlab.errors import ConfigError
 from spanlab.objectives.objective import ObjectiveLoss, in_full_precision, loss_and_accuracy
 from spanlab.tasks.antecedents import (
     DISTANCES,
+    SPELLINGS,
     Antecedents,
     CoarseScorer,
     FineScorer,
+    compare_spelling,
     distance_bucket,
     marginal_loss,
     with_none,
@@ -37,7 +39,7 @@ from spanlab.tasks.mention_scores import MentionScorer
 from spanlab.tasks.pruning import without_conflicts
 from spanlab.tasks.refinement import Refinement
 from spanlab.tasks.sample import Sample, SampleBatch, TensorBatch
-from spanlab.tasks.spans import SpanConfig, Spans
+from spanlab.tasks.spans import SpanConfig, Spans, tokens_of
 
 Integers = NDArray[np.int64]
 
@@ -65,6 +67,8 @@ class CorefLayers:
     """Whether scores know how many mentions lie between."""
     segment_distance: bool = True
     """Whether they know how many segments do."""
+    spelling: bool = False
+    """Whether they know if two mentions are written the same, or end in the same token; not in the paper."""
     max_segments: int = 3
     """Segments of a document in training, drawn anew in every epoch; 0: all of them."""
     memory_gb: float = 4.0
@@ -142,7 +146,9 @@ class CorefHead(nn.Module):
         shared = {"dropout": layers.dropout, "init_std": std}
         self.mentions = MentionScorer(width, layers.span, inner_width=layers.inner_width, **shared)
         features = self.mentions.features
-        self.coarse = CoarseScorer(features, layers.property_width if layers.distance else 0, **shared)
+        self.coarse = CoarseScorer(
+            features, layers.property_width if layers.distance else 0, spelling=layers.spelling, **shared
+        )
         self.fine = FineScorer(
             features,
             _properties(layers, speakers=speakers, genres=genres),
@@ -154,6 +160,8 @@ class CorefHead(nn.Module):
         self.gate = nn.Linear(2 * width, 1) if overlap else None
         if self.gate is not None:
             init_weights(self.gate, std)
+        if mention_loss:  # most candidates are no mention, which need not be learnt first
+            nn.init.constant_(self.mentions.outer.bias, -4.0)
 
     def count(self, batch: SampleBatch) -> int:
         """The mentions that may be kept."""
@@ -162,13 +170,14 @@ class CorefHead(nn.Module):
     def forward(self, encoded: Encoded) -> list[DocumentScores]:
         """The scores of each document."""
         batch = encoded.batch
-        hidden = torch.split(encoded.hidden_ND, batch.token_counts)
-        return [
-            self._document(states, sample, features)
-            for states, sample, features in zip(
-                hidden, batch.batch.samples, split_arrays(batch.features, batch.batch), strict=True
-            )
-        ]
+        documents = zip(
+            torch.split(encoded.hidden_ND, batch.token_counts),
+            torch.split(batch.input_ids_N, batch.token_counts),
+            batch.batch.samples,
+            split_arrays(batch.features, batch.batch),
+            strict=True,
+        )
+        return [self._document(*document) for document in documents]
 
     def loss(self, logits: list[DocumentScores], batch: TensorBatch) -> ObjectiveLoss:
         """The marginal likelihood summed over kept mentions, and that of the mention scores where they are trained."""
@@ -196,7 +205,9 @@ class CorefHead(nn.Module):
         """The best antecedent of each mention of each document."""
         return [_links(scores) for scores in logits]
 
-    def _document(self, states_ND: Tensor, sample: Sample, features: Mapping[str, Tensor]) -> DocumentScores:
+    def _document(
+        self, states_ND: Tensor, ids_N: Tensor, sample: Sample, features: Mapping[str, Tensor]
+    ) -> DocumentScores:
         hidden_ND = self._tokens(states_ND, features)
         spans = _spans(features)
         rows = self._plan(len(hidden_ND), len(spans))
@@ -206,16 +217,18 @@ class CorefHead(nn.Module):
         # A mention that the user gave is one, whatever the score says.
         sure_M = features["sure"][kept_M]
         mention_M = torch.where(sure_M, candidate_C[kept_M].clamp(min=0), candidate_C[kept_M])
-        vectors_MF = self.mentions.vectors(hidden_ND, spans.select(kept_M))
+        mentions = spans.select(kept_M)
+        vectors_MF = self.mentions.vectors(hidden_ND, mentions)
+        spelling_M2 = spelling_keys(ids_N[features["places"]], mentions)
         antecedents = self.coarse.choose(
             vectors_MF,
             mention_M,
+            spelling_M2,
             keep=self.layers.antecedents,
             reach=self.layers.max_mentions,
             rows=rows.coarse,
         )
-        first_M = spans.first_S[kept_M]
-        properties = self._pair_properties(antecedents, features, first_M)
+        properties = self._pair_properties(antecedents, features, mentions.first_S, spelling_M2)
         score_MK = self._refined(vectors_MF, antecedents, properties, rows)
         return DocumentScores(candidate_C=candidate_C, kept=kept, antecedents=antecedents, score_MK=score_MK)
 
@@ -270,7 +283,7 @@ class CorefHead(nn.Module):
         return np.concatenate(kept).astype(np.int64) if kept else np.zeros(0, dtype=np.int64)
 
     def _pair_properties(
-        self, antecedents: Antecedents, features: Mapping[str, Tensor], first_M: Tensor
+        self, antecedents: Antecedents, features: Mapping[str, Tensor], first_M: Tensor, spelling_M2: Tensor
     ) -> dict[str, Tensor]:
         """(M, K) each property of the pairs that the fine scores look at."""
         index_MK = antecedents.index_MK
@@ -281,6 +294,8 @@ class CorefHead(nn.Module):
             segment_M = features["segments"][first_M]
             most = self.fine.properties["segment_distance"].num_embeddings - 1
             found["segment_distance"] = (segment_M[:, None] - segment_M[index_MK]).clamp(0, int(most))
+        if self.layers.spelling:
+            found["spelling"] = compare_spelling(spelling_M2[:, None], spelling_M2[index_MK])
         if "speaker" in self.fine.properties:
             speaker_M = features["speakers"][first_M]
             found["speaker"] = (speaker_M[:, None] == speaker_M[index_MK]).long()
@@ -294,6 +309,8 @@ def _properties(layers: CorefLayers, *, speakers: bool, genres: int) -> dict[str
     sizes = {"distance": DISTANCES} if layers.distance else {}
     if layers.segment_distance:
         sizes["segment_distance"] = max(2, layers.max_segments or 16)
+    if layers.spelling:
+        sizes["spelling"] = SPELLINGS
     if speakers:
         sizes["speaker"] = 2
     if genres:
@@ -304,6 +321,18 @@ def _properties(layers: CorefLayers, *, speakers: bool, genres: int) -> dict[str
 def _spans(features: Mapping[str, Tensor]) -> Spans:
     first_C, last_C = features["first"], features["last"]
     return Spans(first_S=first_C, last_S=last_C, widths_S=last_C - first_C + 1)
+
+
+def spelling_keys(ids_N: Tensor, spans: Spans) -> Tensor:
+    """(S, 2) the last token of each span, and a number that spans of other tokens share only by a rare accident."""
+    tokens_G, offsets_S = tokens_of(spans)
+    counts_S = spans.last_S - spans.first_S + 1
+    place_G = torch.arange(len(tokens_G), device=ids_N.device) - torch.repeat_interleave(offsets_S, counts_S)
+    # Products of 64-bit numbers wrap around, which mixes them; one more than the place, so that order counts.
+    mixed_G = (ids_N[tokens_G] + 1) * 0x9E3779B97F4A7C1 * (2 * place_G + 3)
+    mixed_G = (mixed_G ^ (mixed_G >> 29)) * 0xBF58476D1CE4E5B
+    whole_S = torch.zeros_like(spans.first_S).index_add(0, torch.repeat_interleave(counts_S), mixed_G)
+    return torch.stack([ids_N[spans.last_S], whole_S], dim=1)
 
 
 def split_arrays(arrays: Mapping[str, Tensor], batch: SampleBatch, *, targets: bool = False) -> list[dict[str, Tensor]]:
