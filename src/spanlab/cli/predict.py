@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -31,6 +31,7 @@ def predict(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output.")] = False,
     device: Annotated[Literal["auto", "cpu", "cuda", "mps"], typer.Option(help="Where the model runs.")] = "auto",
     redact: Annotated[bool, typer.Option("--redact", help="Give the text with its entities replaced instead.")] = False,
+    resolve: Annotated[bool, typer.Option("--resolve", help="Give the text with its pronouns resolved instead.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object an input.")] = False,
 ) -> None:
     """Predict for every example of a file, in its order.
@@ -43,18 +44,39 @@ def predict(
     done = _prepare(output, resume=resume, overwrite=overwrite)
     predictor = load(model, device=device)
     name = predictor.model.name_of(task)
-    if redact and predictor.model.tasks[name].name != "ner":
-        raise InputError(f"--redact is for entities, and the task is {predictor.model.tasks[name].name}", path=model)
+    kind = predictor.model.tasks[name].name
+    if redact and kind != "ner":
+        raise InputError(f"--redact is for entities, and the task is {kind}", path=model)
+    if resolve and kind != "coref":
+        raise InputError(f"--resolve is for coreference, and the task is {kind}", path=model)
     shape = predictor.model.tasks[name].shape
     rows = islice(read_rows(source, shape, columns.split(",") if columns else ()), done, None)
     results = predictor.predict_rows(rows, task=name, batch_tokens=batch_tokens, first=done)
-    told = map(_redacted, results) if redact else (result.to_dict() for result in results)
+    if kind == "coref" and output is not None and output.suffix == ".conll":
+        _write_conll(results, output, resume=resume)
+        return
+    told = map(_told(redact=redact, resolve=resolve), results)
     if output is not None:
         _write(told, output, done)
         return
     for values in told:
         typer.echo(json.dumps(values, ensure_ascii=False) if as_json else _line(values))
         sys.stdout.flush()
+
+
+def _told(*, redact: bool, resolve: bool) -> Callable[["Result"], dict[str, Any]]:
+    """What is given of a result."""
+    if redact:
+        return _redacted
+    return _resolved if resolve else lambda result: result.to_dict()
+
+
+def _resolved(result: "Result") -> dict[str, Any]:
+    """The text with its pronouns replaced."""
+    from spanlab.tasks.clusters import CorefResult
+
+    assert isinstance(result, CorefResult)
+    return {"id": result.id, "windows": result.windows, "truncated": result.truncated, "text": result.resolved()}
 
 
 def _redacted(result: "Result") -> dict[str, Any]:
@@ -87,6 +109,21 @@ def _write(results: Iterator[dict[str, Any]], output: Path, done: int) -> None:
             file.write(json.dumps(values, ensure_ascii=False) + "\n")
             written += 1
     note(f"{output}: {done + written} results")
+
+
+def _write_conll(results: Iterator["Result"], output: Path, *, resume: bool) -> None:
+    """Documents in CoNLL-2012's columns."""
+    from spanlab.tasks.clusters import CorefResult
+
+    if resume:
+        raise InputError("--resume is for JSON lines", path=output, fix="name the output .jsonl")
+    written = 0
+    with output.open("w", encoding="utf-8", newline="\n") as file:
+        for result in results:
+            assert isinstance(result, CorefResult)
+            file.write(result.to_conll())
+            written += 1
+    note(f"{output}: {written} documents")
 
 
 def _line(values: dict[str, Any]) -> str:

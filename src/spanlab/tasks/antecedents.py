@@ -101,6 +101,9 @@ class CoarseScorer(nn.Module):
                 alike_RC = compare_spelling(spelling_M2[start:end, None], spelling_M2[None, lowest:end])
                 score_RC = score_RC + self.spellings.weight.squeeze(1)[alike_RC]
             blocks.append(_best_of_block(score_RC, prior_D, start, lowest, keep, reach))
+        if not blocks:  # a document whose every mention was given, and none was
+            nothing = vectors_MF.new_zeros(0, keep)
+            return Antecedents(index_MK=nothing.long(), valid_MK=nothing.bool(), score_MK=nothing)
         index_MK, valid_MK, score_MK = (torch.cat(parts) for parts in zip(*blocks, strict=True))
         return Antecedents(index_MK=index_MK, valid_MK=valid_MK, score_MK=score_MK)
 
@@ -174,7 +177,7 @@ class FineScorer(nn.Module):
             for name, table_VH in tables.items():
                 inner_RKH = inner_RKH + _gather(table_VH, properties_MK[name][here])
             blocks.append(self.outer(self.dropout(torch.relu(inner_RKH))).squeeze(-1))
-        return torch.cat(blocks)
+        return torch.cat(blocks) if blocks else vectors_MF.new_zeros(antecedents.index_MK.shape)
 
 
 def _gather(table_VH: Tensor, index_RK: Tensor) -> Tensor:

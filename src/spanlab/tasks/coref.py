@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from spanlab.encoder import Encoder
 from spanlab.errors import ConfigError, InputError
 from spanlab.metrics.coref import score_clusters
+from spanlab.metrics.gap import score_gap
 from spanlab.tasks.candidates import Candidates, list_candidates, only_sure
 from spanlab.tasks.clusters import CorefResult, Mention, follow_links
 from spanlab.tasks.coref_document import CorefExample, cluster_problems, document_problems, read_document
@@ -25,6 +26,7 @@ from spanlab.tasks.coref_head import CorefHead, CorefLayers, Links
 from spanlab.tasks.coref_samples import DocumentArrays
 from spanlab.tasks.formats.row import FileShape, Row
 from spanlab.tasks.framing import FramedWindow, Framing
+from spanlab.tasks.gap import gender
 from spanlab.tasks.label_units import LabelUnits, choose_units, encode_units
 from spanlab.tasks.problem import Problem
 from spanlab.tasks.result import Mistake, Scores
@@ -296,6 +298,9 @@ class Coreference:
 
     def score(self, examples: Sequence[CorefExample], results: Sequence[CorefResult]) -> Scores:
         """MUC, B³, CEAFe, LEA, mentions and the mean of the first three; on GAP's questions, how many are right."""
+        questions = [example.question for example in examples if example.question is not None]
+        if questions and len(questions) == len(examples):
+            return Scores(task=self.name, count=len(examples), metrics=score_questions(examples, results))
         gold, predicted = [example.clusters for example in examples], [result.clusters for result in results]
         metrics = score_clusters(gold, predicted)
         if self.config.singletons:
@@ -310,6 +315,18 @@ class Coreference:
             return None
         gold, predicted = (_listed(example.text, clusters) for clusters in (example.clusters, result.clusters))
         return Mistake(badness=100.0 - scores["conll_f1"], shown=result.to_html(), gold=gold, predicted=predicted)
+
+
+def score_questions(examples: Sequence[CorefExample], results: Sequence[CorefResult]) -> dict[str, float]:
+    """GAP's figures."""
+    gold, predicted, genders = [], [], []
+    for example, result in zip(examples, results, strict=True):
+        assert example.question is not None
+        gold.append(example.question.meant or (False, False))
+        predicted.append(example.question.answer(result.clusters))
+        start, end = example.question.pronoun
+        genders.append(gender(example.text[start:end]) or "")
+    return score_gap(gold, predicted, genders)
 
 
 def _speakers(example: CorefExample, units: LabelUnits) -> NDArray[np.int64]:
