@@ -52,7 +52,9 @@ def test_buckets_double_from_five_on() -> None:
 @pytest.mark.parametrize("spelling", [False, True])
 def test_coarse_scores_are_those_of_a_loop(rows: int, keep: int, reach: int, spelling: bool) -> None:
     scorer = doubled(CoarseScorer(FEATURES, 3, spelling=spelling, dropout=0.3))
-    assert isinstance(scorer, CoarseScorer) and scorer.distances is not None and scorer.prior is not None
+    assert isinstance(scorer, CoarseScorer)
+    assert scorer.distances is not None
+    assert scorer.prior is not None
     vectors, mention, spelt = some_vectors(11), torch.randn(11, dtype=torch.float64), keys(11)
     found = scorer.choose(vectors, mention, spelt, keep=keep, reach=reach, rows=rows)
     assert found.index_MK.shape == (11, keep)
@@ -73,9 +75,7 @@ def test_coarse_scores_are_those_of_a_loop(rows: int, keep: int, reach: int, spe
 
 @pytest.mark.parametrize("rows", [1, 4, 100])
 def test_fine_scores_are_those_of_the_network_on_everything_side_by_side(rows: int) -> None:
-    scorer = doubled(
-        FineScorer(FEATURES, {"distance": 10, "speaker": 2}, property_width=3, inner_width=7, dropout=0.3)
-    )
+    scorer = doubled(FineScorer(FEATURES, {"distance": 10, "speaker": 2}, property_width=3, inner_width=7, dropout=0.3))
     assert isinstance(scorer, FineScorer)
     vectors = some_vectors(9)
     index = torch.randint(0, 9, (9, 4), generator=torch.Generator().manual_seed(1))

@@ -27,7 +27,13 @@ from tests.tasks.making import BPE, TOKENIZER, decode_all, fit, framing, predict
 
 TEXT = "Anna met Captain O'Neill on the island before dawn. She gave him the map. It was old, and Anna knew it."
 LAYERS = CorefLayers(
-    inner_width=32, span=SpanConfig(max_width=14), antecedents=8, rounds=1, mention_ratio=0.6, dropout=0.0, max_segments=0
+    inner_width=32,
+    span=SpanConfig(max_width=14),
+    antecedents=8,
+    rounds=1,
+    mention_ratio=0.6,
+    dropout=0.0,
+    max_segments=0,
 )
 
 
@@ -88,7 +94,8 @@ def test_what_is_encoded_is_decoded(tokenizer: Tokenizer, segments: str, length:
         assert all(row["text"][m.start : m.end] == m.text for m in result.mentions)
         assert all(list(result.clusters[m.cluster]).count((m.start, m.end)) == 1 for m in result.mentions)
     assert task.score(examples, results).metrics["conll_f1"] == pytest.approx(100.0)
-    assert results[0].id == "one" and results[1].id == "1"
+    assert results[0].id == "one"
+    assert results[1].id == "1"
     assert results[0].windows == len(samples[0].sequences) > (1 if length < 24 else 0)
 
 
@@ -133,10 +140,7 @@ def plain_keep(first: list[int], last: list[int], scores: list[float], most: int
     taken: list[int] = []
     for number in sorted(range(len(first)), key=lambda n: -scores[n]):
         a, b = first[number], last[number]
-        crosses = any(
-            first[t] < a <= last[t] < b or a < first[t] <= b < last[t]  # noqa: SIM300
-            for t in taken
-        )
+        crosses = any(first[t] < a <= last[t] < b or a < first[t] <= b < last[t] for t in taken)
         if not crosses and len(taken) < most:
             taken.append(number)
     return sorted(taken)
@@ -224,7 +228,8 @@ def test_singletons_follow_the_training_data_or_the_flag() -> None:
     task, examples = learn(singletons=False)
     samples = task.encode(examples, framing(), labelled=True)
     results = decode_all(task, examples, samples, [gold_links(sample) for sample in samples])
-    assert len(results[0].clusters) == 3 and len(results[0].mentions) == 8
+    assert len(results[0].clusters) == 3
+    assert len(results[0].mentions) == 8
     assert task.head(tiny_encoder()).mention_loss == 0.0
 
 
@@ -254,7 +259,8 @@ def test_training_draws_windows_of_segments() -> None:
     task, examples = learn(layers=replace(LAYERS, max_segments=2))
     whole = task.encode(examples[:1], framing(14), labelled=False)[0]
     samples = task.encode(examples[:1], framing(14), labelled=True)
-    assert len(whole.sequences) > 3 and whole.draw is None
+    assert len(whole.sequences) > 3
+    assert whole.draw is None
     data = SampleData(samples, task="coref", batch_size=1, batch_tokens=1000, seed=3)
     drawn = [data.step(step, part=0, parts=1)[0].samples[0] for step in range(30)]
     again = [data.step(step, part=0, parts=1)[0].samples[0] for step in range(30)]
@@ -274,7 +280,8 @@ def test_spelling_keys_tell_tokens_apart() -> None:
     spans = Spans.of(np.array([0, 3, 5, 2, 7, 1]), np.array([1, 4, 6, 2, 7, 2]))
     last, whole = spelling_keys(ids, spans).unbind(1)
     assert last.tolist() == [6, 6, 5, 7, 7, 7]
-    assert whole[0] == whole[1] and whole[3] == whole[4]
+    assert whole[0] == whole[1]
+    assert whole[3] == whole[4]
     assert len({whole[place].item() for place in (0, 2, 3, 5)}) == 4
 
 
@@ -293,7 +300,8 @@ def test_long_text_is_cut_or_refused_on_request() -> None:
     task, examples = learn()
     short = Framing(TOKENIZER, Cutting(length=16, long_text="truncate"), segments=2)
     sample = task.encode(examples[:1], short, labelled=True)[0]
-    assert sample.truncated and len(sample.sequences) == 1
+    assert sample.truncated
+    assert len(sample.sequences) == 1
     assert sample.features["last"].max() < len(sample.features["places"])
     with pytest.raises(InputError, match="room for 14"):
         task.encode(examples[:1], Framing(TOKENIZER, Cutting(length=16, long_text="error"), segments=2), labelled=True)
@@ -327,7 +335,8 @@ def test_what_is_wrong_is_told(kind: str) -> None:
 def test_space_at_an_edge_is_mended() -> None:
     row = Row(values=BAD["space at a span's edge"][0])
     (problem,) = Coreference.problems(row)
-    assert problem.repaired is not None and problem.repaired["clusters"] == [[[0, 4]]]
+    assert problem.repaired is not None
+    assert problem.repaired["clusters"] == [[[0, 4]]]
 
 
 def test_a_mention_inside_a_word_is_refused_or_dropped() -> None:
@@ -343,11 +352,13 @@ def test_a_mention_inside_a_word_is_refused_or_dropped() -> None:
 def test_presets() -> None:
     published = resolve_config("coref", {})
     small = resolve_config("coref", {"coref": "small", "layers": {"rounds": 0}})
-    assert isinstance(published, CorefConfig) and isinstance(small, CorefConfig)
+    assert isinstance(published, CorefConfig)
+    assert isinstance(small, CorefConfig)
     layers = published.layers
     assert (layers.inner_width, layers.span.max_width, layers.antecedents, layers.rounds) == (3000, 30, 50, 2)
     assert (layers.mention_ratio, layers.max_mentions, layers.dropout) == (0.4, 3900, 0.3)
     assert (small.layers.inner_width, small.layers.span.max_width, small.layers.antecedents) == (256, 15, 20)
-    assert SMALL.layers.rounds == 1 and small.layers.rounds == 0
+    assert SMALL.layers.rounds == 1
+    assert small.layers.rounds == 0
     with pytest.raises(ConfigError):
         resolve_config("coref", {"coref": "tiny"})

@@ -31,7 +31,9 @@ def predict(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output.")] = False,
     device: Annotated[Literal["auto", "cpu", "cuda", "mps"], typer.Option(help="Where the model runs.")] = "auto",
     redact: Annotated[bool, typer.Option("--redact", help="Give the text with its entities replaced instead.")] = False,
-    resolve: Annotated[bool, typer.Option("--resolve", help="Give the text with its pronouns resolved instead.")] = False,
+    resolve: Annotated[
+        bool, typer.Option("--resolve", help="Give the text with its pronouns resolved instead.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object an input.")] = False,
 ) -> None:
     """Predict for every example of a file, in its order.

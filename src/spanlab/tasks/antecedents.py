@@ -36,16 +36,9 @@ class Antecedents:
     score_MK: Tensor
     """Coarse scores; minus infinity where there is none."""
 
-    @property
-    def distance_MK(self) -> Tensor:
-        """How many mentions back each lies."""
+    def distances(self) -> Tensor:
+        """(M, K) how many mentions back each lies."""
         return torch.arange(len(self.index_MK), device=self.index_MK.device)[:, None] - self.index_MK
-
-    def rows(self, start: int, end: int) -> "Antecedents":
-        """Those of some mentions."""
-        return Antecedents(
-            index_MK=self.index_MK[start:end], valid_MK=self.valid_MK[start:end], score_MK=self.score_MK[start:end]
-        )
 
 
 def distance_bucket(distance: Tensor) -> Tensor:

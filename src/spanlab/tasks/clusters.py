@@ -8,6 +8,7 @@ Shapes: M mentions.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,7 +82,7 @@ def _by_sentence(text: str, words: Sequence[Range], sentences: Sequence[Range]) 
     begins = np.searchsorted([word[0] for word in words], [start for start, _ in sentences[1:]])
     edges = [0, *begins.tolist(), len(words)]
     spelt = [text[start:end] for start, end in words]
-    return [tuple(spelt[a:b]) for a, b in zip(edges[:-1], edges[1:], strict=True) if a < b]
+    return [tuple(spelt[a:b]) for a, b in pairwise(edges) if a < b]
 
 
 def follow_links(antecedents: NDArray[np.int64]) -> NDArray[np.int64]:

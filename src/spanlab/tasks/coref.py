@@ -1,8 +1,8 @@
 """Coreference, end to end and coarse to fine (Lee et al. 2018; Joshi et al. 2019): which mentions mean the same.
 
 A document is one sample: its segments are encoded by themselves, and everything after that sees all of them. Candidates
-are spans within a sentence; the best are kept, and each is given an earlier mention or none. In training a long document
-shows a window of its segments, drawn anew each time.
+are spans within a sentence; the best are kept, and each is given an earlier mention or none. In training a long
+document shows a window of its segments, drawn anew each time.
 
 Where the training data has clusters of one mention, mention scores are trained by themselves and such clusters are
 given; where it has none, a mention that links to nothing is left out.
@@ -334,7 +334,9 @@ def _speakers(example: CorefExample, units: LabelUnits) -> NDArray[np.int64]:
     speakers = np.zeros(len(units.tokens), dtype=np.int64)
     numbers = {name: number for number, name in enumerate(dict.fromkeys(turn[2] for turn in example.speakers), 1)}
     for start, end, name in example.speakers:
-        speakers[np.searchsorted(units.tokens.starts, start) : np.searchsorted(units.tokens.starts, end)] = numbers[name]
+        speakers[np.searchsorted(units.tokens.starts, start) : np.searchsorted(units.tokens.starts, end)] = numbers[
+            name
+        ]
     return speakers
 
 
@@ -347,5 +349,7 @@ def _cluster_score(links: Links, places: Sequence[int]) -> float:
 
 def _listed(text: str, clusters: Sequence[Sequence[tuple[int, int]]]) -> str:
     """The clusters in words, the longest first."""
-    spelt = [", ".join(text[start:end] for start, end in cluster) for cluster in sorted(clusters, key=len, reverse=True)]
+    spelt = [
+        ", ".join(text[start:end] for start, end in cluster) for cluster in sorted(clusters, key=len, reverse=True)
+    ]
     return " · ".join(spelt[:12])

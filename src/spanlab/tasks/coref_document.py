@@ -130,13 +130,14 @@ def _is_list(value: object) -> bool:
 
 
 def _range_problems(
-    text: str, where: str, value: Any, repaired: Mapping[str, Any] | None = None  # noqa: ANN401 (anything JSON holds)
+    text: str, where: str, value: object, repaired: Mapping[str, Any] | None = None
 ) -> Iterator[Problem]:
-    if not _is_list(value) or len(value) != 2 or any(type(edge) is not int for edge in value):
+    edges = _edges(value)
+    if edges is None:
         cause = f"a span {where} is {shown(value)}"
         yield Problem(kind="span is no pair of numbers", cause=cause, fix="write [start, end]")
         return
-    start, end = value
+    start, end = edges
     place = f"the span {start} to {end} {where}"
     if not 0 <= start <= end <= len(text):
         cause = f"{place} leaves the text of {len(text)} characters"
@@ -148,11 +149,19 @@ def _range_problems(
         yield Problem(kind="space at a span's edge", cause=cause, fix="mend it with --fix", repaired=repaired)
 
 
-def _mended(text: str, value: Any) -> Any:  # noqa: ANN401
+def _edges(value: object) -> Range | None:
+    """Start and end, if the value is such a pair."""
+    if not isinstance(value, list | tuple) or len(value) != 2 or any(type(edge) is not int for edge in value):
+        return None
+    return value[0], value[1]
+
+
+def _mended(text: str, value: object) -> object:
     """A span without the space at its edges."""
-    if not _is_list(value) or len(value) != 2 or any(type(edge) is not int for edge in value):
+    edges = _edges(value)
+    if edges is None:
         return value
-    start, end = value
+    start, end = edges
     covered = text[start:end] if 0 <= start <= end <= len(text) else ""
     if not covered.strip():
         return value

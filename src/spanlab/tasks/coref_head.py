@@ -1,4 +1,4 @@
-"""The layers of end-to-end coreference: candidates are scored, the best kept, and each kept mention given an antecedent.
+"""The layers of end-to-end coreference: candidates are scored, the best kept, and each of those given an antecedent.
 
     hidden states ──MentionScorer──▶ scores of all candidates ──pruning──▶ M mentions
     mentions ──CoarseScorer──▶ K antecedents each ──FineScorer (and Refinement, round by round)──▶ scores
@@ -289,7 +289,7 @@ class CorefHead(nn.Module):
         index_MK = antecedents.index_MK
         found: dict[str, Tensor] = {}
         if self.layers.distance:
-            found["distance"] = distance_bucket(antecedents.distance_MK)
+            found["distance"] = distance_bucket(antecedents.distances())
         if self.layers.segment_distance:
             segment_M = features["segments"][first_M]
             most = self.fine.properties["segment_distance"].num_embeddings - 1

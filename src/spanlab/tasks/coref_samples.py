@@ -41,7 +41,7 @@ class DocumentArrays:
         return self.window(0, len(self.framed))
 
     def for_training(self, most: int) -> Sample:
-        """All segments, or where there are more than `most`, a window of so many drawn anew whenever it is asked for."""
+        """All segments, or where there are more than `most`, a window of so many, drawn anew each time."""
         if not most or len(self.framed) <= most:
             return self.whole()
         return replace(self.window(0, most), draw=SegmentWindows(document=self, count=most))

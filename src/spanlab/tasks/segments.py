@@ -61,9 +61,7 @@ class TokenPlaces:
     """(N,) the number of the first."""
 
 
-def locate_tokens(
-    windows: Sequence[Window], sequence_starts: Sequence[int], text_starts: Sequence[int]
-) -> TokenPlaces:
+def locate_tokens(windows: Sequence[Window], sequence_starts: Sequence[int], text_starts: Sequence[int]) -> TokenPlaces:
     """The places of all tokens.
 
     Args:
