@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from spanlab.encoder import Encoder
 from spanlab.errors import ConfigError, InputError
-from spanlab.tasks.clusters import follow_links
 from spanlab.tasks.coref import SMALL, CorefConfig, Coreference
-from spanlab.tasks.coref_head import CorefHead, CorefLayers, Links, spelling_keys
+from spanlab.tasks.coref_head import CorefHead, CorefLayers, spelling_keys
 from spanlab.tasks.coref_memory import Sizes, plan_rows
 from spanlab.tasks.data import SampleData
 from spanlab.tasks.finetuning import resolve_config
 from spanlab.tasks.formats.row import Row
 from spanlab.tasks.framing import Cutting, Framing
+from spanlab.tasks.links import Links, follow_links
 from spanlab.tasks.sample import Sample
 from spanlab.tasks.spans import SpanConfig, Spans
 from spanlab.text import Tokenizer

@@ -1,17 +1,10 @@
-"""Links to clusters, and the clusters of a document as a result.
-
-What enters is for each mention the earlier one it refers to, or none; what leaves are the groups that these links join,
-in the order of the text.
-
-Shapes: M mentions.
-"""
+"""The clusters of a document as a result: for a program, for a reader, as text and as columns."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
 from spanlab.tasks.pronouns import resolve_pronouns
 from spanlab.tasks.result import Result
@@ -83,12 +76,3 @@ def _by_sentence(text: str, words: Sequence[Range], sentences: Sequence[Range]) 
     edges = [0, *begins.tolist(), len(words)]
     spelt = [text[start:end] for start, end in words]
     return [tuple(spelt[a:b]) for a, b in pairwise(edges) if a < b]
-
-
-def follow_links(antecedents: NDArray[np.int64]) -> NDArray[np.int64]:
-    """(M,) the first mention of each one's chain; an antecedent is an earlier mention, or -1."""
-    roots = np.arange(len(antecedents))
-    for number, antecedent in enumerate(antecedents.tolist()):
-        if antecedent >= 0:
-            roots[number] = roots[antecedent]
-    return roots

@@ -20,14 +20,15 @@ from spanlab.errors import ConfigError, InputError
 from spanlab.metrics.coref import score_clusters
 from spanlab.metrics.gap import score_gap
 from spanlab.tasks.candidates import Candidates, list_candidates, only_sure
-from spanlab.tasks.clusters import CorefResult, Mention, follow_links
-from spanlab.tasks.coref_document import CorefExample, cluster_problems, document_problems, read_document
-from spanlab.tasks.coref_head import CorefHead, CorefLayers, Links
+from spanlab.tasks.clusters import CorefResult
+from spanlab.tasks.coref_document import CorefExample, cluster_problems, document_problems, read_document, sentences_of
+from spanlab.tasks.coref_head import CorefHead, CorefLayers
 from spanlab.tasks.coref_samples import DocumentArrays
 from spanlab.tasks.formats.row import FileShape, Row
 from spanlab.tasks.framing import FramedWindow, Framing
 from spanlab.tasks.gap import gender
 from spanlab.tasks.label_units import LabelUnits, choose_units, encode_units
+from spanlab.tasks.links import Links, join_links
 from spanlab.tasks.problem import Problem
 from spanlab.tasks.result import Mistake, Scores
 from spanlab.tasks.sample import Sample
@@ -35,7 +36,6 @@ from spanlab.tasks.segments import cut_overlapping, cut_segments
 from spanlab.tasks.settings import TaskConfig, TaskDataConfig
 from spanlab.tasks.spans import SpanConfig
 from spanlab.tasks.task import Learnt
-from spanlab.text.sentences import sentence_spans
 from spanlab.training.settings import TrainingConfig
 
 # ---- Config
@@ -163,7 +163,7 @@ class Coreference:
     ) -> DocumentArrays:
         if not len(units):
             raise example.row.error("a document without a word", "leave it out")
-        sentences = example.sentences or tuple(sentence_spans(example.text))
+        sentences = sentences_of(example)
         framed, truncated = self._segments(units, sentences, framing)
         if example.mentions is not None:
             candidates = only_sure(units, example.mentions)
@@ -240,37 +240,16 @@ class Coreference:
     ) -> CorefResult:
         """Clusters of all mentions that link, and of lone ones where the model knows them."""
         (sample,), (links,) = samples, outputs
-        roots = follow_links(links.antecedents)
-        sizes = np.bincount(roots, minlength=len(roots))[roots]
-        sure = sample.features["sure"].astype(bool)[links.kept]
-        told = (sizes > 1) | (bool(self.config.singletons) & (sure | (links.mention_scores > 0)))
-        starts, ends = (sample.features[name].astype(np.int64)[links.kept] for name in ("starts", "ends"))
-        order = np.flatnonzero(told)
-        order = order[np.lexsort((ends[order], starts[order]))]
-        _, first, cluster = np.unique(roots[order], return_index=True, return_inverse=True)
-        rank = np.argsort(np.argsort(first))  # clusters in the order of their first mentions
-        mentions = tuple(
-            Mention(
-                start=int(starts[place]),
-                end=int(ends[place]),
-                text=example.text[starts[place] : ends[place]],
-                score=round(float(links.link_scores[place]), 6),
-                cluster=int(rank[cluster[position]]),
-            )
-            for position, place in enumerate(order.tolist())
-        )
-        grouped: list[list[int]] = [[] for _ in range(len(first))]
-        for position, place in enumerate(order.tolist()):
-            grouped[mentions[position].cluster].append(place)
+        found = join_links(example.text, sample.features, links, singletons=bool(self.config.singletons))
         return CorefResult(
             id=str(number) if example.id is None else example.id,
             windows=len(sample.sequences),
             truncated=sample.truncated,
-            clusters=tuple(tuple((int(starts[p]), int(ends[p])) for p in places) for places in grouped),
-            cluster_scores=tuple(_cluster_score(links, places) for places in grouped),
-            mentions=mentions,
+            clusters=found.clusters,
+            cluster_scores=found.scores,
+            mentions=found.mentions,
             source=example.text,
-            sentences=example.sentences or tuple(sentence_spans(example.text)),
+            sentences=sentences_of(example),
             words=example.words,
         )
 
@@ -338,13 +317,6 @@ def _speakers(example: CorefExample, units: LabelUnits) -> NDArray[np.int64]:
             name
         ]
     return speakers
-
-
-def _cluster_score(links: Links, places: Sequence[int]) -> float:
-    linked = [float(links.link_scores[place]) for place in places if links.antecedents[place] >= 0]
-    if not linked:
-        return round(float(1 / (1 + np.exp(-links.mention_scores[places[0]]))), 6)
-    return round(sum(linked) / len(linked), 6)
 
 
 def _listed(text: str, clusters: Sequence[Sequence[tuple[int, int]]]) -> str:

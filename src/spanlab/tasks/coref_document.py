@@ -14,6 +14,7 @@ from spanlab.tasks.fields import read_id, read_text, shown, text_problems
 from spanlab.tasks.formats.row import Row
 from spanlab.tasks.gap import GapQuestion, gap_problems, read_gap_question
 from spanlab.tasks.problem import Problem
+from spanlab.text.sentences import sentence_spans
 
 Range = tuple[int, int]
 """Characters of a text, the end exclusive."""
@@ -59,6 +60,11 @@ def read_document(row: Row, *, labelled: bool) -> CorefExample:
         question=question,
         row=row,
     )
+
+
+def sentences_of(example: CorefExample) -> tuple[Range, ...]:
+    """Its sentences, as given or by rule."""
+    return example.sentences or tuple(sentence_spans(example.text))
 
 
 def _ranges(values: Sequence[Sequence[int]]) -> tuple[Range, ...]:

@@ -35,6 +35,7 @@ from spanlab.tasks.antecedents import (
 )
 from spanlab.tasks.coref_memory import Rows, Sizes, plan_rows
 from spanlab.tasks.head import Encoded
+from spanlab.tasks.links import Links
 from spanlab.tasks.mention_scores import MentionScorer
 from spanlab.tasks.pruning import without_conflicts
 from spanlab.tasks.refinement import Refinement
@@ -107,20 +108,6 @@ class DocumentScores:
     antecedents: Antecedents
     score_MK: Tensor
     """The final scores of the antecedents; 0 is that of none, minus infinity where there is none."""
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Links:
-    """The same, on the host: all that decoding needs."""
-
-    kept: Integers
-    """(M,) numbers of candidates."""
-    mention_scores: NDArray[np.float32]
-    """(M,) logits of being a mention."""
-    antecedents: Integers
-    """(M,) the number, among the kept, of what each refers to; -1 for nothing."""
-    link_scores: NDArray[np.float32]
-    """(M,) the probability of that choice."""
 
 
 class CorefHead(nn.Module):
