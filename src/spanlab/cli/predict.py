@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -38,6 +38,9 @@ def predict(
     ] = None,
     device: Annotated[Literal["auto", "cpu", "cuda", "mps"], typer.Option(help="Where the model runs.")] = "auto",
     redact: Annotated[bool, typer.Option("--redact", help="Give the text with its entities replaced instead.")] = False,
+    resolve: Annotated[
+        bool, typer.Option("--resolve", help="Give the text with its pronouns resolved instead.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object an input.")] = False,
 ) -> None:
     """Predict for every example of a file, in its order.
@@ -56,8 +59,11 @@ def predict(
         _tell(several, output, done, as_json=as_json)
         return
     name = predictor.model.name_of(task)
-    if redact and predictor.model.tasks[name].name != "ner":
-        raise InputError(f"--redact is for entities, and the task is {predictor.model.tasks[name].name}", path=model)
+    kind = predictor.model.tasks[name].name
+    if redact and kind != "ner":
+        raise InputError(f"--redact is for entities, and the task is {kind}", path=model)
+    if resolve and kind != "coref":
+        raise InputError(f"--resolve is for coreference, and the task is {kind}", path=model)
     shape = predictor.model.tasks[name].shape
     rows = islice(read_rows(source, shape, columns.split(",") if columns else ()), done, None)
     if engine == "local":
@@ -67,8 +73,10 @@ def predict(
 
         wanted = RayPrediction(model=_everywhere(model), task=name, batch_tokens=batch_tokens, device=device)
         results = predict_on_ray(wanted, rows, first=done, workers=workers)
-    told = map(_redacted, results) if redact else (result.to_dict() for result in results)
-    _tell(told, output, done, as_json=as_json)
+    if kind == "coref" and output is not None and output.suffix == ".conll":
+        _write_conll(results, output, resume=resume)
+        return
+    _tell(map(_told(redact=redact, resolve=resolve), results), output, done, as_json=as_json)
 
 
 def _tell(told: Iterator[dict[str, Any]], output: Path | None, done: int, *, as_json: bool) -> None:
@@ -84,6 +92,21 @@ def _tell(told: Iterator[dict[str, Any]], output: Path | None, done: int, *, as_
 def _everywhere(model: str) -> str:
     """A folder by its whole path: a worker need not run where the command was given."""
     return str(Path(model).resolve()) if Path(model).exists() else model
+
+
+def _told(*, redact: bool, resolve: bool) -> Callable[["Result"], dict[str, Any]]:
+    """What is given of a result."""
+    if redact:
+        return _redacted
+    return _resolved if resolve else lambda result: result.to_dict()
+
+
+def _resolved(result: "Result") -> dict[str, Any]:
+    """The text with its pronouns replaced."""
+    from spanlab.tasks.clusters import CorefResult
+
+    assert isinstance(result, CorefResult)
+    return {"id": result.id, "windows": result.windows, "truncated": result.truncated, "text": result.resolved()}
 
 
 def _redacted(result: "Result") -> dict[str, Any]:
@@ -116,6 +139,21 @@ def _write(results: Iterator[dict[str, Any]], output: Path, done: int) -> None:
             file.write(json.dumps(values, ensure_ascii=False) + "\n")
             written += 1
     note(f"{output}: {done + written} results")
+
+
+def _write_conll(results: Iterator["Result"], output: Path, *, resume: bool) -> None:
+    """Documents in CoNLL-2012's columns."""
+    from spanlab.tasks.clusters import CorefResult
+
+    if resume:
+        raise InputError("--resume is for JSON lines", path=output, fix="name the output .jsonl")
+    written = 0
+    with output.open("w", encoding="utf-8", newline="\n") as file:
+        for result in results:
+            assert isinstance(result, CorefResult)
+            file.write(result.to_conll())
+            written += 1
+    note(f"{output}: {written} documents")
 
 
 def _line(values: dict[str, Any]) -> str:

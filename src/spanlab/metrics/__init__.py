@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from spanlab.metrics.confidence import Interval, difference_interval, mean_interval
     from spanlab.metrics.coref import score_clusters
     from spanlab.metrics.entities import entity_table, score_entities, score_tags, tagged_spans
+    from spanlab.metrics.gap import score_gap
     from spanlab.metrics.precision_recall import LabelScores
     from spanlab.metrics.relations import (
         EntityRelations,
@@ -63,6 +64,7 @@ __all__ = [
     "score_classes",
     "score_clusters",
     "score_entities",
+    "score_gap",
     "score_joint_relations",
     "score_label_sets",
     "score_relations",
@@ -97,6 +99,7 @@ _HOMES = {
     "score_classes": "classification",
     "score_clusters": "coref",
     "score_entities": "entities",
+    "score_gap": "gap",
     "score_joint_relations": "relations",
     "score_label_sets": "classification",
     "score_relations": "relations",

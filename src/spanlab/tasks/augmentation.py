@@ -118,4 +118,4 @@ def _draw(
 def _with_ids(sample: Sample, ids: NDArray[np.int64]) -> Sample:
     parts = np.split(ids, np.cumsum([len(sequence) for sequence in sample.sequences])[:-1])
     sequences = tuple(replace(old, ids=new) for old, new in zip(sample.sequences, parts, strict=True))
-    return replace(sample, sequences=sequences)
+    return replace(sample, sequences=sequences, draw=None)

@@ -36,7 +36,7 @@ class SampleData:
         seed: int = 0,
         group_by_length: bool = True,
     ) -> None:
-        self.samples, self.task = samples, task
+        self.samples, self.task, self._seed = samples, task, seed
         self.batch_tokens, self.accumulate, self.group_by_length = batch_tokens, accumulate, group_by_length
         self._lengths = np.array([sample.longest for sample in samples])
         self._tokens = np.array([sample.tokens for sample in samples])
@@ -56,7 +56,7 @@ class SampleData:
         shares = [indices[first::parts] for first in range(parts)]
         wanted = max(self.accumulate, *(self._micro_batches(share) for share in shares))
         count = min(wanted, *map(len, shares))
-        return [self._batch(chunk) for chunk in np.array_split(shares[part], count)]
+        return [self._batch(chunk, epoch) for chunk in np.array_split(shares[part], count)]
 
     def epoch(self, number: int) -> float:
         """Passes over the samples done before a step."""
@@ -79,8 +79,13 @@ class SampleData:
             "input_ids": np.concatenate([sequence.ids for sequence in batch.sequences]),
         }
 
-    def _batch(self, indices: NDArray[np.int64]) -> SampleBatch:
-        return SampleBatch(task=self.task, samples=tuple(self.samples[index] for index in indices.tolist()))
+    def _batch(self, indices: NDArray[np.int64], epoch: int) -> SampleBatch:
+        return SampleBatch(task=self.task, samples=tuple(self._sample(index, epoch) for index in indices.tolist()))
+
+    def _sample(self, index: int, epoch: int) -> Sample:
+        """A sample, or the part of it that this epoch draws."""
+        sample = self.samples[index]
+        return sample if sample.draw is None else sample.draw(np.random.default_rng((self._seed, epoch, index)))
 
     def _micro_batches(self, indices: NDArray[np.int64]) -> int:
         """Into how many chunks samples must be cut so that none of equal size holds too many tokens."""

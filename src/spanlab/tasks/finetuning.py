@@ -51,7 +51,7 @@ class Sources:
 def resolve_config(task: str, changes: Mapping[str, Any], source: Source | None = None) -> TaskConfig:
     """A task's published settings with `changes` laid over them, every key checked."""
     kind = find_task(task)
-    mapping = merge(to_mapping(kind.Config()), changes)
+    mapping = merge(to_mapping(kind.Config.base(changes)), changes)
     columns = mapping["data"].get("columns") if isinstance(mapping["data"], Mapping) else None
     if isinstance(columns, str):  # as it is typed: data.columns=word,_,tag
         mapping = merge(mapping, {"data": {"columns": columns.split(",")}})

@@ -71,6 +71,14 @@ class Framing:
             for sequence, starts in [self._put_together(self._single, {"$A": (tokens, window)})]
         ]
 
+    def in_windows(self, tokens: Tokens, windows: Sequence[Window]) -> list[FramedWindow]:
+        """A text alone, in windows that the caller cut."""
+        return [
+            FramedWindow(sequence=sequence, first=window, first_start=starts["$A"])
+            for window in windows
+            for sequence, starts in [self._put_together(self._single, {"$A": (tokens, window)})]
+        ]
+
     def question(self, question: Tokens, context: Tokens) -> list[FramedWindow]:
         """A question whole, before windows over its context."""
         room = self.cutting.length - self.reserved(pair=True) - len(question)

@@ -10,7 +10,7 @@ along their first axis, too; positions in them count from the start of the sampl
 Shapes: N tokens, B sequences, S samples.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -54,6 +54,8 @@ class Sample:
     """(N,) tokens of the only sequence that augmentation must leave as they are; None: special tokens alone."""
     truncated: bool = False
     """Whether text of the example was cut off here, because the user asked for that."""
+    draw: "Callable[[np.random.Generator], Sample] | None" = None
+    """Gives another part of the example each time training comes to it; None: the sample is all there is."""
 
     @property
     def tokens(self) -> int:

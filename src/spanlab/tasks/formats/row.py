@@ -32,6 +32,10 @@ class FileShape:
     """The fields an example has even without labels."""
     conll: bool = False
     """Whether columns of words and tags hold such examples."""
+    conll_2012: bool = False
+    """Whether CoNLL-2012's columns hold such examples."""
+    gap: bool = False
+    """Whether GAP's table holds such examples."""
     squad: bool = False
     """Whether SQuAD's JSON holds such examples."""
     instead: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

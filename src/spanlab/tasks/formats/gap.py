@@ -1,0 +1,52 @@
+"""GAP's table: a text, a pronoun and two names with their first characters, and which name the pronoun means."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from spanlab.errors import InputError
+from spanlab.tasks.formats.lines import read_lines
+from spanlab.tasks.formats.row import Row
+
+HEADER = ("ID", "Text", "Pronoun", "Pronoun-offset", "A", "A-offset", "A-coref", "B", "B-offset", "B-coref", "URL")
+_UNLABELLED = tuple(name for name in HEADER if not name.endswith("-coref"))
+_TRUTH = {"TRUE": True, "FALSE": False}
+
+
+def is_gap(path: str) -> bool:
+    """Whether a table has GAP's header, with or without the answers."""
+    _, first = next(iter(read_lines(path)), (0, ""))
+    return isinstance(first, str) and tuple(first.split("\t")) in {HEADER, _UNLABELLED}
+
+
+def read_gap(path: str) -> Iterator[Row | InputError]:
+    """One row a question: its text, and `pronoun`, `a` and `b` as spans of it."""
+    header: list[str] | None = None
+    for number, line in read_lines(path):
+        if isinstance(line, InputError):
+            yield line
+        elif header is None:
+            header = line.split("\t")
+        elif line:
+            yield _row(path, number, header, line.split("\t"))
+
+
+def _row(path: str, number: int, header: list[str], cells: list[str]) -> Row | InputError:
+    if len(cells) != len(header):
+        cause = f"{len(cells)} columns, and the header has {len(header)}"
+        return InputError(cause, path=path, line=number, fix="a cell must not hold a tab")
+    named = dict(zip(header, cells, strict=True))
+    values: dict[str, Any] = {"id": named["ID"], "text": named["Text"]}
+    for field, name in (("pronoun", "Pronoun"), ("a", "A"), ("b", "B")):
+        offset = named[f"{name}-offset"]
+        if not offset.isdecimal():
+            return InputError(f"'{name}-offset' is '{offset}'; it must be a number", path=path, line=number)
+        start = int(offset)
+        end = start + len(named[name])
+        if named["Text"][start:end] != named[name]:
+            cause = f"the text has '{named['Text'][start:end]}' at {start}, and '{name}' is '{named[name]}'"
+            return InputError(cause, path=path, line=number, fix="offsets count characters from 0")
+        values[field] = [start, end]
+    for field, name in (("a_coref", "A-coref"), ("b_coref", "B-coref")):
+        if name in named:
+            values[field] = _TRUTH.get(named[name].upper())
+    return Row(values=values, path=path, line=number)
