@@ -6,6 +6,7 @@ from spanlab.errors import InputError, did_you_mean
 from spanlab.tasks.classification import Classification
 from spanlab.tasks.ner import NamedEntities
 from spanlab.tasks.qa import QuestionAnswering
+from spanlab.tasks.relation import Relations
 from spanlab.tasks.similarity import Similarity
 from spanlab.tasks.task import AnyTask
 
@@ -14,6 +15,7 @@ TASKS: Mapping[str, type[AnyTask]] = {
     "similarity": Similarity,
     "ner": NamedEntities,
     "qa": QuestionAnswering,
+    "relation": Relations,
 }
 
 

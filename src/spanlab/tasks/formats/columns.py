@@ -96,7 +96,7 @@ def _scheme(path: str, sentences: Sequence[_Sentence]) -> TagScheme:
 
 
 def _row(path: str, sentence: _Sentence, scheme: TagScheme, *, spaced: bool) -> Row:
-    text, words = _join(sentence.words, spaced=spaced)
+    text, words = join_words(sentence.words, spaced=spaced)
     spans = [
         {"start": words[span.start][0], "end": words[span.end - 1][1], "label": span.label}
         for span in tags_to_spans(sentence.tags, scheme)
@@ -105,7 +105,7 @@ def _row(path: str, sentence: _Sentence, scheme: TagScheme, *, spaced: bool) -> 
     return Row(values=values, path=path, line=sentence.line)
 
 
-def _join(words: Sequence[str], *, spaced: bool) -> tuple[str, list[tuple[int, int]]]:
+def join_words(words: Sequence[str], *, spaced: bool) -> tuple[str, list[tuple[int, int]]]:
     """The sentence, and where each word stands in it."""
     text, places = "", []
     for word in words:

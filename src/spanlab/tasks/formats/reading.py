@@ -4,11 +4,14 @@ from collections.abc import Iterator, Sequence
 
 from spanlab.errors import InputError
 from spanlab.tasks.formats.columns import read_columns
+from spanlab.tasks.formats.conll04 import is_conll04, read_conll04
 from spanlab.tasks.formats.json_lines import read_json_lines
 from spanlab.tasks.formats.lines import STDIN, bare_suffix, read_lines
 from spanlab.tasks.formats.row import FileShape, Row
+from spanlab.tasks.formats.semeval import is_semeval, read_semeval
 from spanlab.tasks.formats.squad import read_squad
 from spanlab.tasks.formats.tables import read_csv, read_tsv
+from spanlab.tasks.formats.word_relations import read_word_relations
 
 
 def read_rows(path: str, shape: FileShape, columns: Sequence[str] = ()) -> Iterator[Row | InputError]:
@@ -17,7 +20,8 @@ def read_rows(path: str, shape: FileShape, columns: Sequence[str] = ()) -> Itera
     What makes the whole file unreadable (it is not there, it is empty, it is of another format) is raised.
     """
     empty = True
-    for row in _reader(path, shape, columns):
+    relations = _relation_reader(path) if shape.relations else None
+    for row in relations or _reader(path, shape, columns):
         empty = False
         yield row
     if empty:
@@ -40,6 +44,20 @@ def _reader(path: str, shape: FileShape, columns: Sequence[str]) -> Iterator[Row
         return _read_conll_or_texts(path, shape, columns)
     known = ".jsonl, .tsv, .csv" + (", .json (SQuAD)" if shape.squad else "")
     raise InputError(f"a name that ends in '{suffix}' does not tell the format", path=path, fix=f"name it {known}")
+
+
+def _relation_reader(path: str) -> Iterator[Row | InputError] | None:
+    """The reader of a format that holds relations, told by the first line; None where it is none of them."""
+    if path == STDIN or bare_suffix(path) in {".jsonl", ".ndjson", ".tsv", ".csv"}:
+        return None
+    first = next((line for _, line in read_lines(path) if isinstance(line, InputError) or line.strip()), "")
+    if isinstance(first, InputError):
+        return None
+    if is_semeval(first):
+        return read_semeval(path)
+    if is_conll04(first):
+        return read_conll04(path)
+    return read_word_relations(path) if first.lstrip().startswith("[") else None
 
 
 def _read_conll_or_texts(path: str, shape: FileShape, columns: Sequence[str]) -> Iterator[Row | InputError]:

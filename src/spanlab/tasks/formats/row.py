@@ -34,3 +34,5 @@ class FileShape:
     """Whether columns of words and tags hold such examples."""
     squad: bool = False
     """Whether SQuAD's JSON holds such examples."""
+    relations: bool = False
+    """Whether SemEval-2010 task 8's, CoNLL04's and SciERC's files hold such examples."""
