@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from spanlab.errors import InputError
 from spanlab.metrics.relations import score_semeval_2010_task_8
+from spanlab.tasks.criterion import TaskCriterion
 from spanlab.tasks.entity_relations import RelationExample
 from spanlab.tasks.formats.reading import read_rows
 from spanlab.tasks.formats.row import Row
@@ -179,8 +180,6 @@ def test_a_batch_scores_a_pair_as_the_pair_alone() -> None:
     samples = task.encode(several, framing(), labelled=False)
 
     def scores(chosen: list[Sample]) -> list[ScoredPairs]:
-        from spanlab.tasks.criterion import TaskCriterion
-
         batch = pack_samples(SampleBatch(task="relation", samples=tuple(chosen)))
         with torch.no_grad():
             return head.split(TaskCriterion(encoder, {"relation": head})(batch, answer=True), batch)  # type: ignore[arg-type]
@@ -195,8 +194,6 @@ def test_a_batch_scores_a_pair_as_the_pair_alone() -> None:
 
 def test_a_batch_without_a_pair_has_a_gradient_for_every_weight() -> None:
     task, examples = learn(ROWS, head="joint")
-    from spanlab.tasks.criterion import TaskCriterion
-
     encoder = tiny_encoder()
     head = task.head(encoder)
     criterion = TaskCriterion(encoder, {"relation": head})
@@ -232,7 +229,7 @@ def test_the_label_of_a_marked_pair_has_its_direction() -> None:
 
 def test_two_relations_of_a_marked_pair_are_refused_or_the_first_is_learnt() -> None:
     task, examples = learn(ROWS, head="markers")
-    with pytest.raises(InputError, match="two relations.*head=pairs"):
+    with pytest.raises(InputError, match=r"two relations.*head=pairs"):
         task.encode(examples, framing(), labelled=True)
     config = RelationConfig(head="markers")
     task, examples = learn(ROWS, head="markers", data=type(config.data)(bad_rows="drop"))
@@ -270,7 +267,7 @@ def test_entities_must_be_given_where_they_are_not_found() -> None:
     ],
 )
 def test_problems_are_told_with_their_line(values: dict[str, Any], kind: str) -> None:
-    right = {"text": "Anna left Oslo", "entities": ENTITIES[1:2] + [{"start": 10, "end": 14, "label": "LOC"}]}
+    right = {"text": "Anna left Oslo", "entities": [ENTITIES[1], {"start": 10, "end": 14, "label": "LOC"}]}
     row = Row(
         values=values if "entities" in values or "text" in values else {**right, **values}, path="x.jsonl", line=7
     )

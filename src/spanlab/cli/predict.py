@@ -31,6 +31,10 @@ def predict(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output.")] = False,
     device: Annotated[Literal["auto", "cpu", "cuda", "mps"], typer.Option(help="Where the model runs.")] = "auto",
     redact: Annotated[bool, typer.Option("--redact", help="Give the text with its entities replaced instead.")] = False,
+    triples: Annotated[
+        Path | None, typer.Option(help="Also write relations as triples with their sources: .csv or .nt.")
+    ] = None,
+    coref: Annotated[str | None, typer.Option(help="Model whose clusters join the entities of --triples.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object an input.")] = False,
 ) -> None:
     """Predict for every example of a file, in its order.
@@ -45,9 +49,14 @@ def predict(
     name = predictor.model.name_of(task)
     if redact and predictor.model.tasks[name].name != "ner":
         raise InputError(f"--redact is for entities, and the task is {predictor.model.tasks[name].name}", path=model)
+    _check_triples(triples, coref, predictor.model.tasks[name].name, resume=resume, overwrite=overwrite)
     shape = predictor.model.tasks[name].shape
     rows = islice(read_rows(source, shape, columns.split(",") if columns else ()), done, None)
     results = predictor.predict_rows(rows, task=name, batch_tokens=batch_tokens, first=done)
+    if triples is not None:
+        from spanlab.workflows.triples import keep_triples
+
+        results = keep_triples(results, triples, None if coref is None else load(coref, device=device))
     told = map(_redacted, results) if redact else (result.to_dict() for result in results)
     if output is not None:
         _write(told, output, done)
@@ -55,6 +64,20 @@ def predict(
     for values in told:
         typer.echo(json.dumps(values, ensure_ascii=False) if as_json else _line(values))
         sys.stdout.flush()
+
+
+def _check_triples(triples: Path | None, coref: str | None, task: str, *, resume: bool, overwrite: bool) -> None:
+    """Refuse what cannot become triples before anything is computed."""
+    if triples is None:
+        if coref is not None:
+            raise InputError("--coref joins the entities of triples", fix="give --triples FILE.csv or FILE.nt, too")
+        return
+    if task != "relation":
+        raise InputError(f"--triples is for relations, and the task is {task}")
+    if resume:
+        raise InputError("--triples needs the results of all inputs", fix="leave --resume out")
+    if triples.exists() and not overwrite:
+        raise InputError("is there already", path=triples, fix="choose another --triples, or --overwrite")
 
 
 def _redacted(result: "Result") -> dict[str, Any]:

@@ -73,7 +73,7 @@ class FineTuning:
         self.tokenizer, self.encoder, self._system = Tokenizer.load(folder), base.encoder, base.described.get("system")
         self._framing = framing_for(self.encoder, self.tokenizer, config.data)
         samples = self._encode(self.train, labelled=True)
-        self._windowed = _count_windowed(samples, len(self.train))
+        self._windowed = _count_windowed(samples, len(self.train), self._framing.cutting.length)
         samples += self._augmented(samples, base)
         with torch.random.fork_rng(devices=()):
             torch.manual_seed(config.seed)
@@ -192,9 +192,10 @@ class FineTuning:
         return notes
 
 
-def _count_windowed(samples: Sequence[Sample], examples: int) -> int:
-    """How many examples have more than one window, or were cut."""
-    windows = [0] * examples
+def _count_windowed(samples: Sequence[Sample], examples: int, length: int) -> int:
+    """How many examples have a full window and another, or were cut; several short samples are no windows."""
+    windows, full = [0] * examples, [False] * examples
     for sample in samples:
         windows[sample.example] += 2 if sample.truncated else 1
-    return sum(count > 1 for count in windows)
+        full[sample.example] |= sample.truncated or sample.longest >= length
+    return sum(count > 1 and filled for count, filled in zip(windows, full, strict=True))
