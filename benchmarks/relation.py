@@ -105,8 +105,8 @@ SEMEVAL = Contest(
     dev_count=1000,
     metric="macro_f1",
     peer=MarkedPeer,
-    lr=1e-4,
-    epochs=3.0,
+    lr=2e-4,
+    epochs=2.0,
     length=128,
 )
 
@@ -131,9 +131,9 @@ class JointFiles:
 
 
 JOINT = {
-    "conll04": JointFiles(train="conll04.train", test="conll04.dev", sentences=910, epochs=20.0),
+    "conll04": JointFiles(train="conll04.train", test="conll04.dev", sentences=910, epochs=12.0),
     "scierc": JointFiles(
-        train="scierc_joint_er_train.json", test="scierc_joint_er_dev.json", sentences=1861, epochs=10.0
+        train="scierc_joint_er_train.json", test="scierc_joint_er_dev.json", sentences=1861, epochs=6.0
     ),
 }
 
@@ -143,7 +143,7 @@ class JointBench(Bench):
 
     def config(self, seed: int, **training: Any) -> Any:  # noqa: ANN401
         """Our settings; entities wider than a span is looked at are left out of training."""
-        config = super().config(seed, batch_size=JOINT_BATCH, lr_factors={"heads": 10.0}, **training)
+        config = super().config(seed, batch_size=JOINT_BATCH, lr_factors={"heads": 5.0}, **training)
         return replace(config, data=replace(config.data, bad_rows="drop"))
 
 
@@ -162,7 +162,7 @@ def joint_contest(files: JointFiles) -> Contest:
         dev_count=files.sentences - train,
         metric="f1",
         peer=MarkedPeer,
-        lr=1e-4,
+        lr=2e-4,
         epochs=files.epochs,
         length=256,
     )
