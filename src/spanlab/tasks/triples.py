@@ -164,10 +164,10 @@ class TripleFile:
     """A file of triples, of the kind that its name tells; to be closed, or used in a `with` statement."""
 
     def __init__(self, path: Path) -> None:
-        kinds = {".csv": TripleTable, ".nt": TripleGraph}
+        kinds: dict[str, type[TripleTable | TripleGraph]] = {".csv": TripleTable, ".nt": TripleGraph}
         if path.suffix.lower() not in kinds:
             raise InputError("triples are written as a table or a graph", path=path, fix="name the file .csv or .nt")
-        self._file: TripleTable | TripleGraph = kinds[path.suffix.lower()](path)
+        self._file = kinds[path.suffix.lower()](path)
         self.count = 0
 
     def add(self, result: RelationResult, clusters: Clusters = ()) -> None:
