@@ -243,10 +243,11 @@ def test_entities_must_be_given_where_they_are_not_found() -> None:
         example = Relations.read(Row(values={"text": TEXT}, path="texts.txt", line=3), labelled=False)
         with pytest.raises(InputError, match=r"texts\.txt:3: .*head=joint"):
             task.encode([example], framing(), labelled=False)
-    task, _ = learn(SINGLE, head="markers")
     other = {"text": TEXT, "entities": [*ENTITIES[:2], {"start": 17, "end": 24, "label": "PERS"}]}
-    with pytest.raises(InputError, match="did you mean 'PER'"):
-        task.encode(read(Relations, [other], labelled=False), framing(), labelled=False)
+    for head in ("markers", "pairs"):
+        task, _ = learn(SINGLE, head=head)
+        with pytest.raises(InputError, match="did you mean 'PER'"):
+            task.encode(read(Relations, [other], labelled=False), framing(), labelled=False)
 
 
 @pytest.mark.parametrize(

@@ -70,10 +70,8 @@ class EntityMarkers:
 
     def of(self, place: int, label: str) -> tuple[Integers, Integers]:
         """The ids before and behind the first (0) or the second (1) of a pair; `type` has none behind."""
-        if self.kind != "text" and label not in self.labels:
-            fix = f"known are {', '.join(self.labels)}"
-            raise InputError(f"unknown entity label '{label}'{did_you_mean(label, self.labels)}", fix=fix)
-        name = self._roles[place] if self.kind == "text" else f"{self._roles[place]}:{label}"
+        role = self._roles[place]
+        name = role if self.kind == "text" else f"{role}:{known_label(label, self.labels)}"
         closing = f"[/{name}]"
         return self._ids[f"[{name}]"], self._ids.get(closing, np.zeros(0, np.int64))
 
@@ -103,6 +101,15 @@ class EntityMarkers:
             ),
             fixed=np.insert(fixed, places, values=True)[stays],
         )
+
+
+def known_label(label: str, known: Iterable[str]) -> str:
+    """The label of a given entity; one that training has not seen is refused."""
+    names = tuple(known)
+    if label not in names:
+        cause = f"unknown entity label '{label}'{did_you_mean(label, names)}"
+        raise InputError(cause, fix=f"known are {', '.join(names)}")
+    return label
 
 
 def marker_names(kind: MarkerKind, roles: Iterable[str], labels: Sequence[str]) -> Iterable[str]:

@@ -22,7 +22,7 @@ from spanlab.metrics.relations import (
     score_given_relations,
     score_joint_relations,
 )
-from spanlab.tasks.entity_markers import EntityMarkers, MarkerKind
+from spanlab.tasks.entity_markers import EntityMarkers, MarkerKind, known_label
 from spanlab.tasks.entity_relations import RelationExample, example_problems, read_example
 from spanlab.tasks.formats.row import FileShape, Row
 from spanlab.tasks.framing import Framing
@@ -168,8 +168,8 @@ class Relations:
         all_tokens = framing.tokenize([example.text for example in examples])
         for number, (example, tokens) in enumerate(zip(examples, all_tokens, strict=True)):
             gold = GoldRelations(entities=None, relations=example.relations, labels=self.learnt.labels)
-            of_entities = [types.get(entity.label, 0) for entity in example.entities or ()]
-            yield from given_spans(number, example, tokens, framing, of_entities, gold if labelled else None)
+            own = [types[known_label(entity.label, types)] for entity in example.entities or ()]
+            yield from given_spans(number, example, tokens, framing, own, gold if labelled else None)
 
     def _encode_texts(
         self, examples: Sequence[RelationExample], framing: Framing, *, labelled: bool

@@ -9,6 +9,7 @@ sentence; `#doc` begins it, or a blank line ends it. Words are joined by a space
 """
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,12 +21,13 @@ from spanlab.tasks.formats.row import Row
 from spanlab.text.tag_schemes import tags_to_spans
 
 _NONE = "N"
+_LINE = re.compile(r"\d+\t[^\t]+\t[^\t]+\t\[[^\t]*\]\t\[[^\t]*\]")
 _FIX = "write number, word, tag, ['Relation', …] and [number, …], separated by tabs"
 
 
 def is_conll04(line: str) -> bool:
     """Whether the first line of a file belongs to this format."""
-    return line.startswith("#doc") or len(line.split("\t")) == 5
+    return line.startswith("#doc") or _LINE.fullmatch(line) is not None
 
 
 @dataclass(kw_only=True)
