@@ -31,6 +31,7 @@ from spanlab.tasks.label_units import choose_units, encode_units
 from spanlab.tasks.labelled_spans import are_nested
 from spanlab.tasks.marked_pairs import ROLES, Direction, PairClasses, decode_pairs, mark_pairs, pair_targets
 from spanlab.tasks.problem import Problem
+from spanlab.tasks.pruning import Conflict
 from spanlab.tasks.relation_decoding import PairFinds, best_threshold, found_together, given_entities, pairs_of_given
 from spanlab.tasks.relation_heads import RelationSpanHead
 from spanlab.tasks.relation_result import RelationResult, read_relation_result
@@ -187,6 +188,11 @@ class Relations:
 
     # ---- Head
 
+    @property
+    def _conflict(self) -> Conflict:
+        """What two entities found may not do."""
+        return "crossing" if self.config.nested else "overlapping"
+
     def head(self, encoder: Encoder) -> SequenceTaskHead | RelationSpanHead:
         """New layers."""
         if self.config.head == "markers":
@@ -198,7 +204,7 @@ class Relations:
             relations=len(self.learnt.labels),
             inner_width=self.config.inner_width,
             finds=self.config.head == "joint",
-            conflict="crossing" if self.config.nested else "overlapping",
+            conflict=self._conflict,
         )
 
     # ---- decode
@@ -216,8 +222,7 @@ class Relations:
     def _find(self, example: RelationExample, samples: Sequence[Sample], outputs: Sequence[Any]) -> PairFinds:
         """Entities, and every relation that some threshold would let through."""
         if self.config.head == "joint":
-            conflict = "crossing" if self.config.nested else "overlapping"
-            return found_together(example.text, samples, outputs, self.learnt, conflict)  # type: ignore[arg-type]
+            return found_together(example.text, samples, outputs, self.learnt, self._conflict)
         entities = given_entities(example)
         if self.config.head == "pairs":
             return PairFinds(entities=entities, relations=pairs_of_given(samples, outputs, self.learnt.labels))
