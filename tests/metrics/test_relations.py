@@ -10,7 +10,9 @@ from sklearn.metrics import precision_recall_fscore_support
 from spanlab.errors import InputError
 from spanlab.metrics.relations import (
     EntityRelations,
+    relation_label_table,
     relation_table,
+    score_given_relations,
     score_joint_relations,
     score_relations,
     score_semeval_2010_task_8,
@@ -101,3 +103,17 @@ def test_refusals() -> None:
         text([(0, 1, "A"), (2, 3, "B")], [(0, 2, "r")])
     with pytest.raises(InputError, match="1 gold texts and 2 predicted"):
         score_relations(["a"], ["a", "b"])
+
+
+def test_given_entities_count_by_boundaries_and_macro_f1_by_the_relations_of_the_key() -> None:
+    def text(kind: str, *relations: tuple[int, int, str]) -> EntityRelations:
+        return EntityRelations(entities=((0, 4, kind), (9, 12, kind)), relations=relations)
+
+    gold = [text("PER", (0, 1, "owns")), text("PER", (1, 0, "owns")), text("PER")]
+    found = [text("ORG", (0, 1, "owns")), text("PER", (0, 1, "owns")), text("PER", (0, 1, "born"))]
+    scores = score_given_relations(gold, found)
+    assert scores["precision"] == pytest.approx(100 / 3)
+    assert scores["recall"] == 50.0
+    assert scores["macro_f1"] == 50.0  # "born" is not in the key
+    assert relation_label_table(gold, found, typed=False)["owns"].f1 == 50.0
+    assert relation_label_table(gold, found, typed=True)["owns"].f1 == 0.0

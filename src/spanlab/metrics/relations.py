@@ -24,7 +24,7 @@ _DIRECTION = re.compile(r"\(e[12],e[12]\)$")
 
 Entity = tuple[int, int, str]
 """Start, end, label."""
-_Relation = tuple[tuple[object, ...], tuple[object, ...], str]
+Relation = tuple[tuple[object, ...], tuple[object, ...], str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +72,29 @@ def undirected(label: str) -> str:
     return _DIRECTION.sub("", label)
 
 
+def score_given_relations(gold: Sequence[EntityRelations], predicted: Sequence[EntityRelations]) -> dict[str, float]:
+    """The scores of relations among given entities, whose types do not count.
+
+    `precision`, `recall` and `f1` are TACRED's micro scores. `macro_f1` is SemEval-2010 task 8's official score: the
+    mean over the relations that the key holds, both directions of one taken together, right only with the direction.
+    """
+    wanted, found = [by_boundaries(text) for text in gold], [by_boundaries(text) for text in predicted]
+    known = {_label(relation) for text in wanted for relation in text}
+    in_key = [[relation for relation in text if _label(relation) in known] for text in found]
+    return {
+        **micro_and_macro(wanted, found, _label),
+        "macro_f1": micro_and_macro(wanted, in_key, _label)["macro_f1"],
+    }
+
+
+def relation_label_table(
+    gold: Sequence[EntityRelations], predicted: Sequence[EntityRelations], *, typed: bool
+) -> dict[str, LabelScores]:
+    """The scores of each relation; `typed`: right only with the types of its entities."""
+    things = by_boundaries_and_types if typed else by_boundaries
+    return label_table([things(text) for text in gold], [things(text) for text in predicted], _label)
+
+
 def score_joint_relations(gold: Sequence[EntityRelations], predicted: Sequence[EntityRelations]) -> dict[str, float]:
     """The scores of relations found together with their entities.
 
@@ -79,8 +102,12 @@ def score_joint_relations(gold: Sequence[EntityRelations], predicted: Sequence[E
     `entity_…` is of the entities themselves, with their types.
     """
     check_paired(gold, predicted, "texts")
-    strict = micro_and_macro([_typed(text) for text in gold], [_typed(text) for text in predicted], _label)
-    bounds = micro_and_macro([_bounded(text) for text in gold], [_bounded(text) for text in predicted], _label)
+    strict = micro_and_macro(
+        [by_boundaries_and_types(text) for text in gold], [by_boundaries_and_types(text) for text in predicted], _label
+    )
+    bounds = micro_and_macro(
+        [by_boundaries(text) for text in gold], [by_boundaries(text) for text in predicted], _label
+    )
     entities = score_entities([text.entities for text in gold], [text.entities for text in predicted])
     return {
         **strict,
@@ -93,13 +120,15 @@ def _without(labels: Sequence[str], no_relation: str) -> list[tuple[str, ...]]:
     return [() if label == no_relation else (label,) for label in labels]
 
 
-def _typed(text: EntityRelations) -> list[_Relation]:
+def by_boundaries_and_types(text: EntityRelations) -> list[Relation]:
+    """Relations as head, tail and label; an entity is its start, end and label."""
     return [(text.entities[head], text.entities[tail], label) for head, tail, label in text.relations]
 
 
-def _bounded(text: EntityRelations) -> list[_Relation]:
-    return [(head[:2], tail[:2], label) for head, tail, label in _typed(text)]
+def by_boundaries(text: EntityRelations) -> list[Relation]:
+    """Relations as head, tail and label; an entity is its start and end."""
+    return [(head[:2], tail[:2], label) for head, tail, label in by_boundaries_and_types(text)]
 
 
-def _label(relation: _Relation) -> str:
+def _label(relation: Relation) -> str:
     return relation[2]

@@ -22,6 +22,7 @@ from spanlab.tasks.entities import Entity, NerResult
 from spanlab.tasks.fields import read_id, read_text, text_problems
 from spanlab.tasks.formats.row import FileShape, Row
 from spanlab.tasks.framing import FramedWindow, Framing
+from spanlab.tasks.gold_units import GoldUnits, find_gold
 from spanlab.tasks.label_counts import candidate_counts, tag_counts
 from spanlab.tasks.label_units import LabelUnits, choose_units, encode_units
 from spanlab.tasks.labelled_spans import TextSpan, are_nested, read_spans, span_problems
@@ -37,8 +38,6 @@ from spanlab.tasks.tagging import best_tags, span_scores, spans_to_tags, tag_nam
 from spanlab.tasks.task import Learnt
 from spanlab.text.windows import best_windows
 from spanlab.training.settings import TrainingConfig
-
-Integers = NDArray[np.int64]
 
 # ---- Config
 
@@ -171,24 +170,16 @@ class NamedEntities:
                 truncated=window.truncated,
             )
 
-    def _gold(self, example: NerExample, units: LabelUnits) -> "GoldUnits":
+    def _gold(self, example: NerExample, units: LabelUnits) -> GoldUnits:
         """The entities as units; one that does not fit is refused, or left out if the config says so."""
-        starts, ends = (np.array([getattr(span, end) for span in example.spans], np.int64) for end in ("start", "end"))
-        number = {label: place for place, label in enumerate(self.learnt.entity_labels)}
-        labels = np.array([number[span.label] for span in example.spans], dtype=np.int64)
-        first, last = units.find(starts, ends)
-        too_wide = last - first >= (self.config.span.max_width if self.config.head == "span" else len(units))
-        if self.config.data.bad_rows == "refuse":
-            for place in np.flatnonzero(first < 0).tolist():
-                found = example.text[starts[place] : ends[place]]
-                cause = f"the entity {found!r} ({starts[place]} to {ends[place]}) begins or ends inside a unit"
-                raise example.row.error(cause, "correct it, take units=character, or data.bad_rows=drop")
-            for place in np.flatnonzero(too_wide).tolist():
-                width = int(last[place] - first[place]) + 1
-                cause = f"an entity is {width} units wide, and span.max_width is {self.config.span.max_width}"
-                raise example.row.error(cause, f"take span.max_width={width}, or data.bad_rows=drop")
-        kept = (first >= 0) & ~too_wide
-        return GoldUnits(first=first[kept], last=last[kept], labels=labels[kept])
+        return find_gold(
+            example.spans,
+            example.row,
+            units,
+            self.learnt.entity_labels,
+            max_width=self.config.span.max_width if self.config.head == "span" else None,
+            refuse=self.config.data.bad_rows == "refuse",
+        )
 
     # ---- Head
 
@@ -288,15 +279,6 @@ class NamedEntities:
 
 Found = tuple[int, int, int, float]
 """Numbers of the first and last unit (of a candidate span twice its own), the label, the score."""
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class GoldUnits:
-    """The entities of a text by units."""
-
-    first: Integers
-    last: Integers
-    labels: Integers
 
 
 def _label_counts(config: NerConfig, labels: Sequence[str], examples: Sequence[NerExample]) -> tuple[int, ...]:

@@ -8,6 +8,7 @@ from spanlab.tasks.coref import Coreference
 from spanlab.tasks.generation import Generation
 from spanlab.tasks.ner import NamedEntities
 from spanlab.tasks.qa import QuestionAnswering
+from spanlab.tasks.relation import Relations
 from spanlab.tasks.similarity import Similarity
 from spanlab.tasks.summarisation import Summarisation
 from spanlab.tasks.task import AnyTask
@@ -20,6 +21,7 @@ TASKS: Mapping[str, type[AnyTask]] = {
     "summarisation": Summarisation,
     "generation": Generation,
     "coref": Coreference,
+    "relation": Relations,
 }
 
 

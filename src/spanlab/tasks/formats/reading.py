@@ -4,13 +4,16 @@ from collections.abc import Iterator, Sequence
 
 from spanlab.errors import InputError
 from spanlab.tasks.formats.columns import read_columns
+from spanlab.tasks.formats.conll04 import is_conll04, read_conll04
 from spanlab.tasks.formats.conll_2012 import read_conll_2012
 from spanlab.tasks.formats.gap import is_gap, read_gap
 from spanlab.tasks.formats.json_lines import read_json_lines
 from spanlab.tasks.formats.lines import STDIN, bare_suffix, read_lines
 from spanlab.tasks.formats.row import FileShape, Row
+from spanlab.tasks.formats.semeval import is_semeval, read_semeval
 from spanlab.tasks.formats.squad import read_squad
 from spanlab.tasks.formats.tables import read_csv, read_tsv
+from spanlab.tasks.formats.word_relations import read_word_relations
 
 
 def read_rows(path: str, shape: FileShape, columns: Sequence[str] = ()) -> Iterator[Row | InputError]:
@@ -19,7 +22,8 @@ def read_rows(path: str, shape: FileShape, columns: Sequence[str] = ()) -> Itera
     What makes the whole file unreadable (it is not there, it is empty, it is of another format) is raised.
     """
     empty = True
-    for row in _reader(path, shape, columns):
+    relations = _relation_reader(path) if shape.relations else None
+    for row in relations or _reader(path, shape, columns):
         empty = False
         yield row
     if empty:
@@ -46,6 +50,20 @@ def _read_table(path: str, shape: FileShape, columns: Sequence[str]) -> Iterator
     if bare_suffix(path) == ".csv":
         return read_csv(path, shape, columns)
     return read_gap(path) if shape.gap and is_gap(path) else read_tsv(path, shape, columns)
+
+
+def _relation_reader(path: str) -> Iterator[Row | InputError] | None:
+    """The reader of a format that holds relations, told by the first line; None where it is none of them."""
+    if path == STDIN or bare_suffix(path) in {".jsonl", ".ndjson", ".tsv", ".csv"}:
+        return None
+    first = next((line for _, line in read_lines(path) if isinstance(line, InputError) or line.strip()), "")
+    if isinstance(first, InputError):
+        return None
+    if is_semeval(first):
+        return read_semeval(path)
+    if is_conll04(first):
+        return read_conll04(path)
+    return read_word_relations(path) if first.lstrip().startswith("[") else None
 
 
 def _read_conll_or_texts(path: str, shape: FileShape, columns: Sequence[str]) -> Iterator[Row | InputError]:

@@ -38,6 +38,8 @@ class FileShape:
     """Whether GAP's table holds such examples."""
     squad: bool = False
     """Whether SQuAD's JSON holds such examples."""
+    relations: bool = False
+    """Whether SemEval-2010 task 8's, CoNLL04's and SciERC's files hold such examples."""
     instead: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Other fields in which a JSON line may hold a required one."""
 

@@ -1,0 +1,101 @@
+"""What `spanlab predict` gives: results as lines for a reader, as JSON lines, or in CoNLL-2012's columns."""
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from spanlab.cli.output import note
+from spanlab.errors import InputError
+
+if TYPE_CHECKING:
+    from spanlab.tasks.result import Result
+
+
+def prepare_output(output: Path | None, *, resume: bool, overwrite: bool) -> int:
+    """How many results an output holds already; a last line that was cut off is taken away."""
+    if output is None or not output.exists():
+        return 0
+    if not resume and not overwrite:
+        raise InputError("is there already", path=output, fix="go on with --resume, or replace it with --overwrite")
+    if overwrite:
+        output.unlink()
+        return 0
+    data = output.read_bytes()
+    whole = data[: data.rfind(b"\n") + 1]
+    output.write_bytes(whole)
+    return whole.count(b"\n")
+
+
+def tell(told: Iterator[dict[str, Any]], output: Path | None, done: int, *, as_json: bool) -> None:
+    """Results into a file, or one by one on standard output."""
+    if output is not None:
+        _write(told, output, done)
+        return
+    for values in told:
+        typer.echo(json.dumps(values, ensure_ascii=False) if as_json else _line(values))
+        sys.stdout.flush()
+
+
+def told(*, redact: bool, resolve: bool) -> Callable[["Result"], dict[str, Any]]:
+    """What is given of a result."""
+    if redact:
+        return _redacted
+    return _resolved if resolve else lambda result: result.to_dict()
+
+
+def _resolved(result: "Result") -> dict[str, Any]:
+    """The text with its pronouns replaced."""
+    from spanlab.tasks.clusters import CorefResult
+
+    assert isinstance(result, CorefResult)
+    return {"id": result.id, "windows": result.windows, "truncated": result.truncated, "text": result.resolved()}
+
+
+def _redacted(result: "Result") -> dict[str, Any]:
+    """The text without its entities, and nothing that would tell them."""
+    from spanlab.tasks.entities import NerResult
+
+    assert isinstance(result, NerResult)
+    return {"id": result.id, "windows": result.windows, "truncated": result.truncated, "text": result.redacted()}
+
+
+def _write(results: Iterator[dict[str, Any]], output: Path, done: int) -> None:
+    written = 0
+    with output.open("a", encoding="utf-8", newline="\n") as file:
+        for values in results:
+            file.write(json.dumps(values, ensure_ascii=False) + "\n")
+            written += 1
+    note(f"{output}: {done + written} results")
+
+
+def write_conll(results: Iterator["Result"], output: Path, *, resume: bool) -> None:
+    """Documents in CoNLL-2012's columns."""
+    from spanlab.tasks.clusters import CorefResult
+
+    if resume:
+        raise InputError("--resume is for JSON lines", path=output, fix="name the output .jsonl")
+    written = 0
+    with output.open("w", encoding="utf-8", newline="\n") as file:
+        for result in results:
+            assert isinstance(result, CorefResult)
+            file.write(result.to_conll())
+            written += 1
+    note(f"{output}: {written} documents")
+
+
+def _line(values: dict[str, Any]) -> str:
+    """A result for a reader: its id and what it says."""
+    shown = {name: value for name, value in values.items() if name not in {"id", "windows", "scores", "nbest"}}
+    if not values["truncated"]:
+        shown.pop("truncated")
+    return f"{values['id']}\t" + "\t".join(_shown(name, value) for name, value in shown.items())
+
+
+def _shown(name: str, value: object) -> str:
+    if isinstance(value, float):
+        return f"{name}={value:.4f}"
+    return f"{name}={value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
