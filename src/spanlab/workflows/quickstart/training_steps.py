@@ -1,0 +1,195 @@
+"""The runs of a quickstart: new weights, pre-training, MiniLM continued, and fine-tuning from each of them.
+
+A run gets its share of the time that is left, as a number of steps that is measured once, before it begins; after that
+the number stands in the run's own config, so an interrupted run is gone on with to the bit. With and without
+pre-training a task is trained for the same steps.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from spanlab.pretraining.model import build_model
+from spanlab.pretraining.recipe import Recipe, load_recipe
+from spanlab.pretraining.run_work import build_work, save_criterion
+from spanlab.tasks.finetuning import FineTuning, Sources, resolve_config
+from spanlab.text import Tokenizer
+from spanlab.training.run_folder import CONFIG, REPORT, STATUS, RunFolder
+from spanlab.workflows import finetune, pretrain
+from spanlab.workflows.quickstart import plan
+from spanlab.workflows.quickstart.pace import Pace, measure_pace
+from spanlab.workflows.quickstart.plan import QuickstartTask
+from spanlab.workflows.quickstart.watching import Watcher
+from spanlab.workflows.quickstart.workplace import Workplace
+
+SYSTEM = "spanbert"
+
+
+class PlannedRun(Protocol):
+    """A run whose length is still to be decided."""
+
+    def pace(self) -> Pace:
+        """What its steps and evaluations cost here."""
+
+    def train(self, folder: Path, steps: int, *, resume: bool, watcher: Watcher) -> None:
+        """Train it to the end."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pretraining:
+    """SpanBERT's objectives on a corpus, from new weights or from a model's."""
+
+    corpus: Path
+    settings: Mapping[str, Any]
+    training: Mapping[str, Any]
+    init: Path | None = None
+
+    def recipe(self, steps: int) -> Recipe:
+        """SpanBERT's recipe with the quickstart's settings."""
+        return load_recipe(SYSTEM, {**self.settings, "training": {**self.training, **_length(steps)}})
+
+    def pace(self) -> Pace:
+        """Tried on the corpus itself."""
+        recipe = self.recipe(1)
+        corpora = pretrain.open_corpora([str(self.corpus)])
+        work, _ = build_work(recipe, corpora, None if self.init is None else str(self.init))
+        return measure_pace(work, recipe.training)
+
+    def train(self, folder: Path, steps: int, *, resume: bool, watcher: Watcher) -> None:
+        """As `spanlab pretrain` does."""
+        job = pretrain.PretrainingJob(
+            recipe=self.recipe(steps),
+            data=(str(self.corpus),),
+            out=str(folder),
+            init=None if self.init is None else str(self.init),
+            resume=resume,
+        )
+        pretrain.run_job(job, on_start=watcher.run_begins, on_record=watcher.record)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finetuning:
+    """A task from a model folder or a run folder."""
+
+    task: QuickstartTask
+    model: Path
+    files: Path
+    lr: float
+
+    def job(self, folder: Path, steps: int, *, resume: bool) -> finetune.FinetuningJob:
+        """As `spanlab finetune` would be asked."""
+        training = {"batch_size": self.task.batch_size, "lr": self.lr, **_length(steps)}
+        sources = Sources(
+            task=self.task.task,
+            model=str(self.model),
+            train=str(self.files / "train.jsonl"),
+            dev=str(self.files / "dev.jsonl"),
+        )
+        config = resolve_config(self.task.task, {"training": training})
+        return finetune.FinetuningJob(sources=sources, config=config, out=str(folder), resume=resume)
+
+    def pace(self) -> Pace:
+        """Tried on the training file itself."""
+        job = self.job(Path(), 1, resume=False)
+        return measure_pace(FineTuning(job.sources, job.config).work, job.config.training)
+
+    def train(self, folder: Path, steps: int, *, resume: bool, watcher: Watcher) -> None:
+        """As `spanlab finetune` does."""
+        job = self.job(folder, steps, resume=resume)
+        finetune.run_job(job, on_start=watcher.run_begins, on_record=watcher.record)
+
+
+def _length(steps: int) -> dict[str, int]:
+    return {"steps": steps, "eval_every": -(-steps // plan.EVALUATIONS)}
+
+
+def make_new_weights(place: Workplace) -> None:
+    """A model folder with the weights that pre-training begins with, and nothing learnt."""
+    if (place.folder / plan.UNTRAINED).exists():
+        return
+    with place.timed(plan.UNTRAINED), place.new_folder(plan.UNTRAINED) as new:
+        tokenizer = Tokenizer.load(place.folder / plan.TOKENIZER)
+        beginning = build_model(_from_nothing(place).recipe(1), tokenizer)
+        save_criterion(new, beginning.criterion, SYSTEM)  # type: ignore[arg-type]
+        tokenizer.save(new)
+
+
+def pretrain_here(place: Workplace, runs: tuple[str, ...]) -> None:
+    """SpanBERT on the corpus."""
+    _train(place, plan.PRETRAINED, _from_nothing(place), runs)
+
+
+def continue_minilm(place: Workplace, minilm: Path, runs: tuple[str, ...]) -> None:
+    """MiniLM on the same text, with span masking and the span boundary objective."""
+    planned = Pretraining(
+        corpus=_absolute(place, plan.MINILM_CORPUS),
+        settings=plan.CONTINUING,
+        training=plan.CONTINUING_STEPS,
+        init=minilm,
+    )
+    _train(place, plan.MINILM, planned, runs)
+
+
+def finetune_from(place: Workplace, beginning: str, task: QuickstartTask, runs: tuple[str, ...]) -> None:
+    """A task from one of the beginnings."""
+    planned = Finetuning(
+        task=task,
+        model=_absolute(place, beginning),
+        files=_absolute(place, task.name),
+        lr=task.minilm_lr if beginning == plan.MINILM else task.lr,
+    )
+    # What pre-training is worth shows only between runs that are otherwise the same.
+    steps = steps_of(place.folder / plan.run_name(plan.UNTRAINED, task)) if beginning == plan.PRETRAINED else None
+    _train(place, plan.run_name(beginning, task), planned, runs, steps)
+
+
+def _from_nothing(place: Workplace) -> Pretraining:
+    settings = {"size": place.settings.size, **plan.PRETRAINING}
+    return Pretraining(corpus=_absolute(place, plan.CORPUS), settings=settings, training=plan.PRETRAINING_STEPS)
+
+
+def _absolute(place: Workplace, name: str) -> Path:
+    """A run's config names it: another working directory must not make it another run."""
+    return (place.folder / name).resolve()
+
+
+def _train(
+    place: Workplace, name: str, planned: PlannedRun, runs: tuple[str, ...], steps: int | None = None
+) -> None:
+    """Begin a run or go on with it; `runs` are all there will be, in order, to share the time with."""
+    folder = place.folder / name
+    if is_finished(folder):
+        place.watcher.say(f"{name}: done already")
+        return
+    begun = (folder / CONFIG).is_file()
+    place.watcher.say(f"{name}:{' going on' if begun else ''}")
+    with place.timed(name):
+        if begun:
+            steps = steps_of(folder)
+        elif steps is None:
+            steps = place.settings.steps or _steps_that_fit(place, name, planned, runs)
+        try:
+            planned.train(folder, steps, resume=begun, watcher=place.watcher)
+        finally:
+            place.watcher.run_ends()
+
+
+def _steps_that_fit(place: Workplace, name: str, planned: PlannedRun, runs: tuple[str, ...]) -> int:
+    left = place.settings.budget * (1 - plan.SCORING_SHARE) - place.spent
+    return planned.pace().steps_in(plan.seconds_for(name, runs[runs.index(name) :], left))
+
+
+def is_finished(run: Path) -> bool:
+    """Whether a run has come to its end, its page included."""
+    try:
+        status = json.loads((run / STATUS).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return False
+    return status["state"] in {"finished", "patience"} and (run / REPORT).is_file()
+
+
+def steps_of(run: Path) -> int:
+    """The steps a run was begun with."""
+    return int(RunFolder(run).read_config()["training"]["steps"])
