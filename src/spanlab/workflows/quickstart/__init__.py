@@ -1,1 +1,1 @@
-"""The whole job on what is installed: text to corpus, pre-training, fine-tuning, scores, a page; what a newcomer runs."""
+"""The whole job on what is installed, as a newcomer runs it: text, pre-training, fine-tuning, scores and a page."""

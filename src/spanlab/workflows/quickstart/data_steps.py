@@ -69,7 +69,9 @@ def make_corpus(place: Workplace, name: str, tokenizer: Path) -> Counts:
             place.watcher.progress("preparing the corpus", progress.text_bytes, plan.text_bytes)
 
         counts = run_preparation(plan, tokenizer=Tokenizer.load(tokenizer), out=folder, on_progress=show).counts
-    place.watcher.say(f"{name}: {counts.tokens:,} tokens, {counts.sentences:,} sentences, {counts.documents:,} documents")
+    place.watcher.say(
+        f"{name}: {counts.tokens:,} tokens, {counts.sentences:,} sentences, {counts.documents:,} documents"
+    )
     return counts
 
 

@@ -42,6 +42,10 @@ class Sample:
     found: dict[str, tuple[SampleSpan, ...]]
     """By beginning."""
 
+    def answer(self, spans: tuple[SampleSpan, ...]) -> str:
+        """The words of the first of some spans of the text; "" where there is none."""
+        return self.text[spans[0].start : spans[0].end] if spans else ""
+
 
 @dataclass(frozen=True, kw_only=True)
 class RunScores:

@@ -20,7 +20,9 @@ def next_commands(folder: str, findings: Findings) -> list[NextCommand]:
     finder = f"{folder}/{plan.run_name(findings.best(entities).beginning, entities)}"
     answerer = f"{folder}/{plan.run_name(findings.best(questions).beginning, questions)}"
     return [
-        NextCommand(what="entities of your text, one text a line", command=f"spanlab predict {finder} --input MINE.txt"),
+        NextCommand(
+            what="entities of your text, one text a line", command=f"spanlab predict {finder} --input MINE.txt"
+        ),
         NextCommand(
             what='answers to your questions, {"question", "context"} a line',
             command=f"spanlab predict {answerer} --input MINE.jsonl",

@@ -45,7 +45,8 @@ def _headline(findings: Findings) -> str:
     facts = {
         "time": duration(findings.seconds),
         "models compared": str(len(findings.rows)),
-        **{f"test {name}": f"{count:,}" for name, count in findings.tested.items()},
+        "test passages": f"{findings.tested['entities']:,}",
+        "test questions": f"{findings.tested['questions']:,}",
     }
     listed = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in facts.items())
     told = "A tokenizer, a corpus, pre-training, fine-tuning and scores, all made on this machine."
@@ -128,17 +129,13 @@ def _titles(findings: Findings) -> list[str]:
 
 
 def _answers(number: int, sample: Sample, findings: Findings) -> str:
-    right = {_answer(sample, (span,)) for span in sample.gold} or {""}
+    right = {sample.answer((span,)) for span in sample.gold} or {""}
     cells = "".join(
         f"<td class='{'right' if answer in right else 'wrong'}'>{escape(answer) or '<i>no answer</i>'}</td>"
-        for answer in (_answer(sample, sample.found[row.beginning]) for row in findings.rows)
+        for answer in (sample.answer(sample.found[row.beginning]) for row in findings.rows)
     )
     gold = escape(" / ".join(sorted(right))) or "<i>no answer</i>"
     return f"<tr><th>{number}</th><td>{escape(sample.question)}</td><td>{gold}</td>{cells}</tr>"
-
-
-def _answer(sample: Sample, spans: tuple[SampleSpan, ...]) -> str:
-    return sample.text[spans[0].start : spans[0].end] if spans else ""
 
 
 def _commands(folder: Path, findings: Findings) -> str:

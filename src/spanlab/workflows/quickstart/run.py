@@ -35,9 +35,9 @@ def run_quickstart(
         overwrite: begin anew where a quickstart was begun.
     """
     place = Workplace(settings, watcher or Unwatched())
-    with readable_disk_errors(settings.out, "make room and give the same command again: it goes on"):
-        with place.opened(overwrite=overwrite):
-            return _run(place)
+    fix = "make room and give the same command again: it goes on"
+    with readable_disk_errors(settings.out, fix), place.opened(overwrite=overwrite):
+        return _run(place)
 
 
 def _run(place: Workplace) -> Findings:

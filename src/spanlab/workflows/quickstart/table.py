@@ -10,7 +10,7 @@ _NOISE = 3.0
 def header() -> tuple[str, ...]:
     """The names of the columns."""
     scores = (f"{task.title} {_named(metric)}" for task in plan.TASKS for metric in task.metrics)
-    return ("begun with", "which had learnt from", *scores)
+    return ("begun with", "learnt before", *scores)
 
 
 def rows(findings: Findings) -> list[tuple[str, ...]]:
@@ -24,7 +24,7 @@ def rows(findings: Findings) -> list[tuple[str, ...]]:
         for row in findings.rows
     ]
     silent = f"{findings.silent:.1f}"
-    nothing = ("(no model: finds nothing)", "", "0.0", silent, silent)
+    nothing = ("no model: finds nothing", "", "0.0", silent, silent)
     return [*scores, nothing]
 
 

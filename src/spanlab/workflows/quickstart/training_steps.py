@@ -87,7 +87,7 @@ class Finetuning:
             train=str(self.files / "train.jsonl"),
             dev=str(self.files / "dev.jsonl"),
         )
-        config = resolve_config(self.task.task, {"training": training})
+        config = resolve_config(self.task.task, {"head": self.task.head, "training": training})
         return finetune.FinetuningJob(sources=sources, config=config, out=str(folder), resume=resume)
 
     def pace(self) -> Pace:
@@ -155,9 +155,7 @@ def _absolute(place: Workplace, name: str) -> Path:
     return (place.folder / name).resolve()
 
 
-def _train(
-    place: Workplace, name: str, planned: PlannedRun, runs: tuple[str, ...], steps: int | None = None
-) -> None:
+def _train(place: Workplace, name: str, planned: PlannedRun, runs: tuple[str, ...], steps: int | None = None) -> None:
     """Begin a run or go on with it; `runs` are all there will be, in order, to share the time with."""
     folder = place.folder / name
     if is_finished(folder):
