@@ -100,11 +100,10 @@ def _print_samples(console: "Console", findings: "Findings") -> None:
     console.print(f"\nUnseen text, entities by '{entities.title}'", style="bold", markup=False)
     sample = findings.entities[0]
     drawn, place = Text(), 0
-    for span in sorted(sample.found[entities.beginning], key=lambda span: (span.start, -span.end)):
-        if span.start >= place:  # of nested ones the outermost
-            drawn.append(sample.text[place : span.start]).append(f"[{sample.text[span.start : span.end]}", "bold cyan")
-            drawn.append(f" {span.label}]", "cyan")
-            place = span.end
+    for span in sample.found[entities.beginning]:
+        drawn.append(sample.text[place : span.start]).append(f"[{sample.text[span.start : span.end]}", "bold cyan")
+        drawn.append(f" {span.label}]", "cyan")
+        place = span.end
     console.print(drawn.append(sample.text[place:]))
     console.print(f"\nUnseen text, answers by '{questions.title}'", style="bold", markup=False)
     for one in findings.questions:

@@ -6,11 +6,10 @@ from spanlab.corpus.manifest import MANIFEST, WORK, Counts, read_manifest
 from spanlab.corpus.prepare import Progress, run_preparation
 from spanlab.errors import InputError
 from spanlab.text import Tokenizer
-from spanlab.text.almanac import load
-from spanlab.text.almanac.exports import Selection, export
 from spanlab.text.plain_files import open_plain_files
 from spanlab.text.training import TokenizerConfig, train_tokenizer
-from spanlab.workflows.quickstart.plan import CORPUS, LANGUAGE, TASKS, TEXT, TOKENIZER
+from spanlab.workflows.quickstart.labelled import write_labelled
+from spanlab.workflows.quickstart.plan import CORPUS, TASKS, TEXT, TOKENIZER
 from spanlab.workflows.quickstart.texts import plan_corpus, text_files, write_text
 from spanlab.workflows.quickstart.workplace import Workplace
 
@@ -29,7 +28,6 @@ def make_data(place: Workplace) -> None:
 
 
 def _make_text(place: Workplace) -> None:
-    open_plain_files(place.settings.text)  # refuses what is missing or empty before anything is done
     if (place.folder / TEXT).exists():
         return
     with place.timed(TEXT), place.new_folder(TEXT) as new:
@@ -76,11 +74,10 @@ def make_corpus(place: Workplace, name: str, tokenizer: Path) -> Counts:
 
 
 def _make_labelled_files(place: Workplace) -> None:
-    selection = Selection(language=LANGUAGE, format="jsonl")
     for task in TASKS:
         if (place.folder / task.name).exists():
             continue
         with place.timed(task.name), place.new_folder(task.name) as new:
-            files = export(load(), task.task, new, selection)
-        counted = ", ".join(f"{file.split} {file.examples:,}" for file in files)
+            counts = write_labelled(new, task)
+        counted = ", ".join(f"{split} {count:,}" for split, count in counts.items())
         place.watcher.say(f"{task.title} of the almanac: {counted}")

@@ -80,8 +80,6 @@ class Findings:
     """Why there is no MiniLM, if there is none."""
     tested: dict[str, int]
     """Examples by task."""
-    silent: float
-    """The share of questions without an answer: what a system scores that always says so."""
     entities: tuple[Sample, ...]
     questions: tuple[Sample, ...]
     seconds: float
@@ -150,7 +148,6 @@ def gather(place: Workplace, beginnings: tuple[str, ...], left_out: str) -> Find
         rows=tuple(_row(place, beginning, tests) for beginning in beginnings),
         left_out=left_out,
         tested={task.name: tests[beginnings[0], task.name].count for task in plan.TASKS},
-        silent=_silent(place.folder / plan.TASKS[1].name / "test.jsonl"),
         entities=entities,
         questions=questions,
         seconds=place.spent,
@@ -196,12 +193,6 @@ def _gold(row: dict[str, Any]) -> tuple[SampleSpan, ...]:
         return tuple(SampleSpan(**span) for span in row["spans"])
     ends = ((answer["start"], answer["start"] + len(answer["text"])) for answer in row["answers"])
     return tuple(SampleSpan(start=start, end=end) for start, end in ends)
-
-
-def _silent(file: Path) -> float:
-    with file.open(encoding="utf-8") as lines:
-        without = [not json.loads(line)["answers"] for line in lines]
-    return 100 * sum(without) / len(without)
 
 
 def _read(path: Path) -> RunScores:

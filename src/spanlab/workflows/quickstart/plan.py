@@ -39,7 +39,6 @@ class QuickstartTask:
     lr: float
     """Of the small models; with and without pre-training the same."""
     minilm_lr: float
-    head: str
 
 
 TASKS = (
@@ -51,7 +50,6 @@ TASKS = (
         batch_size=8,
         lr=1e-3,
         minilm_lr=3e-4,
-        head="span",  # the almanac's names lie inside each other
     ),
     QuickstartTask(
         name="questions",
@@ -61,7 +59,6 @@ TASKS = (
         batch_size=8,
         lr=5e-4,
         minilm_lr=2e-4,
-        head="pointers",
     ),
 )
 

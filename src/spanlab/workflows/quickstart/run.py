@@ -1,5 +1,6 @@
 """A quickstart from the beginning to the end, or from where it was to the end."""
 
+from spanlab.text.plain_files import open_plain_files
 from spanlab.whole_files import readable_disk_errors, write_atomically, write_json
 from spanlab.workflows.quickstart import plan
 from spanlab.workflows.quickstart.data_steps import make_corpus, make_data
@@ -35,6 +36,7 @@ def run_quickstart(
         overwrite: begin anew where a quickstart was begun.
     """
     place = Workplace(settings, watcher or Unwatched())
+    open_plain_files(settings.text)  # refuses what is missing or empty before anything is done
     fix = "make room and give the same command again: it goes on"
     with readable_disk_errors(settings.out, fix), place.opened(overwrite=overwrite):
         return _run(place)

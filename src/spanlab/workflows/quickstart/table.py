@@ -14,8 +14,8 @@ def header() -> tuple[str, ...]:
 
 
 def rows(findings: Findings) -> list[tuple[str, ...]]:
-    """The cells, as text; the last row is a system that answers nothing."""
-    scores = [
+    """The cells, as text."""
+    return [
         (
             row.title,
             row.learnt,
@@ -23,9 +23,6 @@ def rows(findings: Findings) -> list[tuple[str, ...]]:
         )
         for row in findings.rows
     ]
-    silent = f"{findings.silent:.1f}"
-    nothing = ("no model: finds nothing", "", "0.0", silent, silent)
-    return [*scores, nothing]
 
 
 def remarks(findings: Findings) -> list[str]:

@@ -87,7 +87,7 @@ class Finetuning:
             train=str(self.files / "train.jsonl"),
             dev=str(self.files / "dev.jsonl"),
         )
-        config = resolve_config(self.task.task, {"head": self.task.head, "training": training})
+        config = resolve_config(self.task.task, {"training": training})
         return finetune.FinetuningJob(sources=sources, config=config, out=str(folder), resume=resume)
 
     def pace(self) -> Pace:

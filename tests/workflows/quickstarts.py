@@ -1,0 +1,59 @@
+"""Small quickstarts for tests: a few steps of tiny models on little text, in this process or in one that is killed."""
+
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+from spanlab.training.loop import Training
+from spanlab.training.records import Record
+from spanlab.workflows.quickstart.run import run_quickstart
+from spanlab.workflows.quickstart.settings import QuickstartSettings
+from spanlab.workflows.quickstart.watching import Unwatched
+
+
+def small(out: Path, text: Path, **changes: Any) -> QuickstartSettings:
+    """Settings of a quickstart that takes a moment."""
+    given: dict[str, Any] = {"size": "tiny", "vocabulary": 1000, "steps": 2, "minilm": False, **changes}
+    return QuickstartSettings(out=out, text=(str(text),), **given)
+
+
+class Listener(Unwatched):
+    """Keeps what a quickstart tells."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+        self.runs = 0
+
+    def say(self, line: str) -> None:
+        self.said.append(line)
+
+    def run_begins(self, training: Training[Any], notes: tuple[str, ...]) -> None:
+        self.runs += 1
+
+
+class Killer(Unwatched):
+    """Ends the process, as a power cut would, at the given event of the quickstart."""
+
+    def __init__(self, last: int) -> None:
+        self._left = last
+
+    def part(self, number: int, of: int, title: str) -> None:
+        self._event()
+
+    def say(self, line: str) -> None:
+        self._event()
+
+    def record(self, record: Record) -> None:
+        self._event()
+
+    def _event(self) -> None:
+        self._left -= 1
+        if self._left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    folder, source, event = sys.argv[1:]
+    run_quickstart(small(Path(folder), Path(source)), Killer(int(event)))
