@@ -87,14 +87,19 @@ def _task_curves(folder: Path, findings: Findings) -> str:
 
 
 def _entity_samples(findings: Findings) -> str:
-    return "".join(_entity_sample(sample, findings) for sample in findings.entities)
+    labels = [span.label for sample in findings.entities for span in _all_spans(sample)]
+    return "".join(_entity_sample(sample, findings, labels) for sample in findings.entities)
 
 
-def _entity_sample(sample: Sample, findings: Findings) -> str:
+def _all_spans(sample: Sample) -> list[SampleSpan]:
+    return [*sample.gold, *(span for spans in sample.found.values() for span in spans)]
+
+
+def _entity_sample(sample: Sample, findings: Findings, labels: list[str]) -> str:
     readings = [("by the almanac", sample.gold)]
     readings += [(row.title, sample.found[row.beginning]) for row in reversed(findings.rows)]
     drawn = "".join(
-        f"<h4>{escape(title)}{_agreement(spans, sample.gold)}</h4>{draw_spans(sample.text, _places(spans))}"
+        f"<h4>{escape(title)}{_agreement(spans, sample.gold)}</h4>{draw_spans(sample.text, _places(spans), labels)}"
         for title, spans in readings
     )
     return f"<article><h3>{escape(sample.id)}</h3>{drawn}</article>"
