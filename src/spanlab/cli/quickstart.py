@@ -34,13 +34,15 @@ def quickstart(
       spanlab quickstart
       spanlab quickstart --text novels/*.txt --budget 30m --out novels
     """
-    from spanlab.cli.quickstart_display import QuickstartDisplay
-    from spanlab.workflows.quickstart.run import run_quickstart
     from spanlab.workflows.quickstart.settings import QuickstartSettings, parse_budget
 
     if files and not text:
         raise typer.BadParameter(f"'{files[0]}' is given without --text")
     settings = QuickstartSettings(out=out, text=(*(text or ()), *(files or ())), budget=parse_budget(budget))
+    note(f"about {budget} from here; stopped at any time, the same command goes on where it was")
+    from spanlab.cli.quickstart_display import QuickstartDisplay
+    from spanlab.workflows.quickstart.run import run_quickstart
+
     display = QuickstartDisplay()
     try:
         findings = run_quickstart(settings, display, overwrite=overwrite)

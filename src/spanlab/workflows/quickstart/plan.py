@@ -47,9 +47,9 @@ TASKS = (
         task="ner",
         title="entities",
         metrics=("f1",),
-        batch_size=8,
+        batch_size=4,
         lr=1e-3,
-        minilm_lr=3e-4,
+        minilm_lr=2e-4,
     ),
     QuickstartTask(
         name="questions",

@@ -3,9 +3,12 @@
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from spanlab.errors import ConfigError
-from spanlab.pretraining.recipe import Size
+
+if TYPE_CHECKING:  # the command line reads settings before it waits for torch
+    from spanlab.pretraining.recipe import Size
 
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 LEAST_BUDGET = 10.0
@@ -20,7 +23,7 @@ class QuickstartSettings:
     """Plain text files to pre-train on; none: the Python language reference."""
     budget: float = 360.0
     """Seconds for all of it, about; what one step does not use the later ones get."""
-    size: Size = "mini"
+    size: "Size" = "mini"
     """Of the model that is pre-trained."""
     vocabulary: int = 6000
     """Pieces of its tokenizer."""

@@ -30,6 +30,10 @@ SYSTEM = "spanbert"
 class PlannedRun(Protocol):
     """A run whose length is still to be decided."""
 
+    @property
+    def what(self) -> str:
+        """What it does, for the person who waits."""
+
     def pace(self) -> Pace:
         """What its steps and evaluations cost here."""
 
@@ -45,6 +49,11 @@ class Pretraining:
     settings: Mapping[str, Any]
     training: Mapping[str, Any]
     init: Path | None = None
+
+    @property
+    def what(self) -> str:
+        """What it does, for the person who waits."""
+        return f"span masking and span boundaries, from {'new weights' if self.init is None else 'MiniLM'}"
 
     def recipe(self, steps: int) -> Recipe:
         """SpanBERT's recipe with the quickstart's settings."""
@@ -74,9 +83,15 @@ class Finetuning:
     """A task from a model folder or a run folder."""
 
     task: QuickstartTask
+    beginning: str
     model: Path
     files: Path
     lr: float
+
+    @property
+    def what(self) -> str:
+        """What it does, for the person who waits."""
+        return f"{self.task.title}, begun with: {plan.TITLES[self.beginning]}"
 
     def job(self, folder: Path, steps: int, *, resume: bool) -> finetune.FinetuningJob:
         """As `spanlab finetune` would be asked."""
@@ -136,6 +151,7 @@ def finetune_from(place: Workplace, beginning: str, task: QuickstartTask, runs: 
     """A task from one of the beginnings."""
     planned = Finetuning(
         task=task,
+        beginning=beginning,
         model=_absolute(place, beginning),
         files=_absolute(place, task.name),
         lr=task.minilm_lr if beginning == plan.MINILM else task.lr,
@@ -162,7 +178,7 @@ def _train(place: Workplace, name: str, planned: PlannedRun, runs: tuple[str, ..
         place.watcher.say(f"{name}: done already")
         return
     begun = (folder / CONFIG).is_file()
-    place.watcher.say(f"{name}:{' going on' if begun else ''}")
+    place.watcher.say(f"{name}: {'going on with ' if begun else ''}{planned.what}")
     with place.timed(name):
         if begun:
             steps = steps_of(folder)
