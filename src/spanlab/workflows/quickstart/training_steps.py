@@ -6,6 +6,8 @@ pre-training a task is trained for the same steps.
 """
 
 import json
+import shutil
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -117,7 +119,7 @@ class Finetuning:
 
 
 def _length(steps: int) -> dict[str, int]:
-    return {"steps": steps, "eval_every": -(-steps // plan.EVALUATIONS)}
+    return {"steps": steps, "eval_every": -(-steps // plan.EVALUATIONS), "keep": 1}
 
 
 def make_new_weights(place: Workplace) -> None:
@@ -176,6 +178,7 @@ def _train(place: Workplace, name: str, planned: PlannedRun, runs: tuple[str, ..
     folder = place.folder / name
     if is_finished(folder):
         place.watcher.say(f"{name}: done already")
+        _drop_checkpoints(folder)  # a kill may have come between
         return
     begun = (folder / CONFIG).is_file()
     place.watcher.say(f"{name}: {'going on with ' if begun else ''}{planned.what}")
@@ -188,11 +191,19 @@ def _train(place: Workplace, name: str, planned: PlannedRun, runs: tuple[str, ..
             planned.train(folder, steps, resume=begun, watcher=place.watcher)
         finally:
             place.watcher.run_ends()
+    _drop_checkpoints(folder)
+
+
+def _drop_checkpoints(run: Path) -> None:
+    """Of a finished run nothing is to be gone on from, and MiniLM's state is three times its weights."""
+    shutil.rmtree(RunFolder(run).checkpoints.folder, ignore_errors=True)
 
 
 def _steps_that_fit(place: Workplace, name: str, planned: PlannedRun, runs: tuple[str, ...]) -> int:
     left = place.settings.budget * (1 - plan.SCORING_SHARE) - place.spent
-    return planned.pace().steps_in(plan.seconds_for(name, runs[runs.index(name) :], left))
+    share, began = plan.seconds_for(name, runs[runs.index(name) :], left), time.monotonic()
+    pace = planned.pace()
+    return pace.steps_in(share - (time.monotonic() - began))
 
 
 def is_finished(run: Path) -> bool:
