@@ -18,7 +18,7 @@ from spanlab.errors import ConfigError, InputError
 from spanlab.text.almanac import load as load_almanac
 from spanlab.training.records import Record
 from spanlab.workflows.quickstart import packaged_minilm, plan, table
-from spanlab.workflows.quickstart.findings import BeginningScores, Findings
+from spanlab.workflows.quickstart.findings import Findings
 from spanlab.workflows.quickstart.next_commands import next_commands
 from spanlab.workflows.quickstart.pace import LEAST_STEPS, Pace
 from spanlab.workflows.quickstart.packaged_minilm import find_minilm
@@ -28,7 +28,7 @@ from spanlab.workflows.quickstart.texts import write_text as write_quickstart_te
 from spanlab.workflows.quickstart.training_steps import steps_of
 from tests.cli.run import run_here
 from tests.pretraining.making import write_text
-from tests.workflows.quickstarts import Listener, small
+from tests.workflows.quickstarts import Listener, findings_of, small
 from tests.workflows.running import records, start
 
 RUNS = [name for name in plan.SHARES if not name.startswith(plan.MINILM)]
@@ -229,21 +229,8 @@ def test_the_next_commands_can_be_typed(
 
 
 def test_the_table_says_so_when_pretraining_does_not_help() -> None:
-    def row(beginning: str, f1: float) -> BeginningScores:
-        scores = {task.name: dict.fromkeys(task.metrics, f1) for task in plan.TASKS}
-        steps = dict.fromkeys(scores, 5)
-        return BeginningScores(beginning=beginning, title=beginning, learnt="", scores=scores, steps=steps)
-
     def said(before: float, after: float) -> str:
-        findings = Findings(
-            rows=(row(plan.UNTRAINED, before), row(plan.PRETRAINED, after)),
-            left_out="MiniLM is not installed",
-            tested={"entities": 33, "questions": 136},
-            entities=(),
-            questions=(),
-            seconds=1.0,
-        )
-        return "\n".join(table.remarks(findings))
+        return "\n".join(table.remarks(findings_of(before, after, "MiniLM is not installed")))
 
     assert "-7.5 points: it did not help" in said(20.0, 12.5)
     assert "+0.5 points: with so few examples that is no difference" in said(20.0, 20.5)
@@ -309,19 +296,3 @@ def test_only_the_known_minilm_is_taken(stranger: Path, monkeypatch: pytest.Monk
 
 def test_the_packaged_minilm_is_the_known_one(minilm: Path) -> None:
     assert find_minilm().folder == minilm
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--budget", "soon"], "'soon' is no length of time; write 90s, 6m or 1.5h"),
-        (["--text", "nowhere.txt"], "nowhere.txt: no such file"),
-        (["nowhere.txt"], "'nowhere.txt' is given without --text"),
-    ],
-)
-def test_wrong_input_is_one_line(arguments: list[str], message: str, tmp_path: Path) -> None:
-    ended = run_here("quickstart", "--out", str(tmp_path / "out"), *arguments)
-    assert ended.returncode == 2
-    assert message in ended.stderr
-    assert "Traceback" not in ended.stderr
-    assert not (tmp_path / "out").exists()
