@@ -1,6 +1,7 @@
 """The quickstart: it does the whole job, says honestly what came of it, and goes on where it was killed."""
 
 import json
+import random
 import shlex
 import signal
 import sys
@@ -188,18 +189,18 @@ def _scores(out: Path) -> dict[str, object]:
 
 @pytest.mark.slow
 def test_killed_in_every_step(tmp_path: Path, text: Path, done: tuple[Path, Findings]) -> None:
-    """Each session is killed at its third event, so that every step is met by a kill sooner or later."""
+    """No session gets further than a few events, so that every step is met by a kill sooner or later."""
     whole, _ = done
-    out, kills = tmp_path / "quickstart", 0
+    out, kills, draw = tmp_path / "quickstart", 0, random.Random(3)
     for _ in range(60):
-        process = start(["-m", "tests.workflows.quickstarts", str(out), str(text), str(4 + kills % 2)])
+        process = start(["-m", "tests.workflows.quickstarts", str(out), str(text), str(draw.randint(1, 9))])
         _, errors = process.communicate(timeout=300)
         if process.returncode == 0:
             break
         assert process.returncode == -signal.SIGKILL, errors
         kills += 1
     assert process.returncode == 0
-    assert kills >= 8
+    assert kills >= 6
     assert_same_outcome(whole, out)
     assert not list(out.glob(".*.unfinished"))
 
