@@ -64,7 +64,7 @@ def test_every_model_has_its_scores_and_the_report_shows_them(done: tuple[Path, 
 
 def test_the_runs_with_and_without_pretraining_differ_in_nothing_else(done: tuple[Path, Findings]) -> None:
     out, _ = done
-    from spanlab.workflows.quickstart.training_steps import Pretraining
+    from spanlab.workflows.quickstart.planned_runs import Pretraining
 
     for task in plan.TASKS:
         with_, without = (out / plan.run_name(name, task) for name in (plan.PRETRAINED, plan.UNTRAINED))

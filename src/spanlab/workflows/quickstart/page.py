@@ -96,19 +96,15 @@ def _all_spans(sample: Sample) -> list[SampleSpan]:
 
 
 def _entity_sample(sample: Sample, findings: Findings, labels: list[str]) -> str:
-    readings = [("by the almanac", sample.gold)]
-    readings += [(row.title, sample.found[row.beginning]) for row in reversed(findings.rows)]
+    readings = [(f"by the almanac: {len(sample.gold)}", sample.gold)]
+    for row in reversed(findings.rows):
+        found = sample.found[row.beginning]
+        right = len(set(found) & set(sample.gold))
+        readings.append((f"{row.title}: {right} right of {len(found)} found", found))
     drawn = "".join(
-        f"<h4>{escape(title)}{_agreement(spans, sample.gold)}</h4>{draw_spans(sample.text, _places(spans), labels)}"
-        for title, spans in readings
+        f"<h4>{escape(title)}</h4>{draw_spans(sample.text, _places(spans), labels)}" for title, spans in readings
     )
     return f"<article><h3>{escape(sample.id)}</h3>{drawn}</article>"
-
-
-def _agreement(spans: tuple[SampleSpan, ...], gold: tuple[SampleSpan, ...]) -> str:
-    if spans is gold:
-        return f": {len(gold)}"
-    return f": {len(set(spans) & set(gold))} right of {len(spans)} found"
 
 
 def _places(spans: tuple[SampleSpan, ...]) -> list[tuple[int, int, str]]:
