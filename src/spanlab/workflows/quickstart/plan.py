@@ -77,21 +77,21 @@ PRETRAINING: Mapping[str, Any] = MappingProxyType(
     }
 )
 PRETRAINING_STEPS: Mapping[str, Any] = MappingProxyType(
-    {"batch_size": 4, "lr": 2e-3, "betas": (0.9, 0.98), "weight_decay": 0.01, "warmup": 0.1}
+    {"batch_size": 4, "lr": 1e-3, "betas": (0.9, 0.98), "weight_decay": 0.01, "warmup": 0.1}
 )
 CONTINUING: Mapping[str, Any] = MappingProxyType({"data": {"length": 128, "held_out": 0.03}})
 CONTINUING_STEPS: Mapping[str, Any] = MappingProxyType({"batch_size": 8, "lr": 2e-4, "warmup": 0.1})
 
 SHARES: Mapping[str, float] = MappingProxyType(
     {
-        PRETRAINED: 0.30,
-        f"{UNTRAINED}-entities": 0.09,
+        PRETRAINED: 0.34,
+        f"{UNTRAINED}-entities": 0.06,
         f"{UNTRAINED}-questions": 0.05,
-        f"{PRETRAINED}-entities": 0.09,
+        f"{PRETRAINED}-entities": 0.06,
         f"{PRETRAINED}-questions": 0.05,
-        MINILM: 0.10,
-        f"{MINILM}-entities": 0.14,
-        f"{MINILM}-questions": 0.18,
+        MINILM: 0.09,
+        f"{MINILM}-entities": 0.15,
+        f"{MINILM}-questions": 0.20,
     }
 )
 """Of the time that is left once the corpus stands, by run and in the order of the runs."""

@@ -23,8 +23,8 @@ class QuickstartSettings:
     """Plain text files to pre-train on; none: the Python language reference."""
     budget: float = 360.0
     """Seconds for all of it, about; what one step does not use the later ones get."""
-    size: "Size" = "mini"
-    """Of the model that is pre-trained."""
+    size: "Size" = "tiny"
+    """Of the model that is pre-trained; in minutes a larger one sees too little text to gain from it."""
     vocabulary: int = 6000
     """Pieces of its tokenizer."""
     steps: int | None = None
