@@ -84,10 +84,10 @@ CONTINUING_STEPS: Mapping[str, Any] = MappingProxyType({"batch_size": 8, "lr": 2
 
 SHARES: Mapping[str, float] = MappingProxyType(
     {
-        PRETRAINED: 0.34,
-        f"{UNTRAINED}-entities": 0.06,
+        PRETRAINED: 0.30,
+        f"{UNTRAINED}-entities": 0.08,
         f"{UNTRAINED}-questions": 0.05,
-        f"{PRETRAINED}-entities": 0.06,
+        f"{PRETRAINED}-entities": 0.08,
         f"{PRETRAINED}-questions": 0.05,
         MINILM: 0.09,
         f"{MINILM}-entities": 0.15,
