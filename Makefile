@@ -23,11 +23,8 @@ $(STAMP):
 	PIP_CONSTRAINT=constraints.txt $(BIN)/pip install --quiet --disable-pip-version-check -e ".[$(EXTRAS)]"
 	touch $@
 
-quickstart: $(STAMP) ## See SpanLab work on what is installed, without network
-	$(BIN)/spanlab doctor --offline
-	$(BIN)/python examples/first_steps.py
-	PATH="$(CURDIR)/$(BIN):$$PATH" examples/own_text.sh
-	$(BIN)/python examples/span_objective.py
+quickstart: $(STAMP) ## Pre-train, fine-tune and compare on this machine, in about 6 minutes, without network
+	$(BIN)/spanlab quickstart
 
 test: $(STAMP) ## Run the tests
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow"
@@ -60,4 +57,4 @@ docs: $(STAMP) ## Build the documentation into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 clean: ## Remove the virtual environment and everything built
-	rm -rf $(VENV) quickstart site dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) quickstart own-text site dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -5,7 +5,7 @@
 #
 # Without FILE it takes the Python language reference, which every Python carries.
 set -euo pipefail
-out=${2:-quickstart}
+out=${2:-own-text}
 mkdir -p "$out"
 text=${1:-}
 if [ -z "$text" ]; then

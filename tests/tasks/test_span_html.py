@@ -35,3 +35,13 @@ def test_overlapping_spans_lie_in_lanes_of_their_own() -> None:
     tops = re.findall(r"top:([\d.]+)em;width:100%", html)
     assert len(set(tops)) == 2
     assert draw_spans("plain", []).endswith(">plain</div>")
+
+
+def test_a_label_keeps_its_colour_from_text_to_text() -> None:
+    labels = ["LOC", "ORG", "PER"]
+    colours = [
+        set(re.findall(r"background:(#\w+)", draw_spans("Ana sleeps in Rome", spans, labels)))
+        for spans in ([(0, 3, "PER")], [(0, 3, "PER"), (14, 18, "LOC")])
+    ]
+    assert colours[0] < colours[1]
+    assert not colours[0] & set(re.findall(r"background:(#\w+)", draw_spans("Ana sleeps", [(0, 3, "LOC")], labels)))

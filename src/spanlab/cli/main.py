@@ -25,6 +25,7 @@ from spanlab.cli import (
     prepare,
     pretrain,
     push,
+    quickstart,
     score,
     tokenizer,
 )
@@ -54,6 +55,7 @@ app.command("predict")(predict.predict)
 app.command("prepare")(prepare.prepare)
 app.command("pretrain")(pretrain.pretrain)
 app.command("push")(push.push)
+app.command("quickstart")(quickstart.quickstart)
 app.command("score")(score.score)
 app.add_typer(almanac.app, name="almanac")
 app.add_typer(data.app, name="data")

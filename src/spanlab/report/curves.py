@@ -29,7 +29,7 @@ class Line:
     series: Series
     kind: Literal["faint", "line", "dots", "level"] = "line"
     """Faint lines are drawn behind, and a few outliers of theirs may leave the chart."""
-    colour: Literal["train", "dev"] = "train"
+    colour: Literal["train", "dev", "third"] = "train"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -44,21 +44,26 @@ def run_page(run_folder: str | Path, sections: Sequence[Section] = ()) -> str:
         Section(title="Config", html=f"<pre>{escape(run.config_text)}</pre>" if run.config_text.strip() else ""),
         Section(title="Environment", html=_environment(run)),
     ]
+    return html_page(summary.title, _headline(run, summary), parts)
+
+
+def html_page(title: str, headline: str, parts: Sequence[Section], style: str = "") -> str:
+    """A page in the house's style: a headline and the sections that hold anything; `style` is laid over the style."""
     body = "".join(
         f"<section><h2>{escape(part.title)}</h2>{part.html}</section>" for part in parts if part.html.strip()
     )
-    style = (resources.files("spanlab.report") / "run_page.css").read_text(encoding="utf-8")
+    own = (resources.files("spanlab.report") / "run_page.css").read_text(encoding="utf-8")
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{escape(summary.title)}</title>
+<title>{escape(title)}</title>
 <style>
-{style}</style>
+{own}{style}</style>
 </head>
 <body><main>
-{_headline(run, summary)}
+{headline}
 {body}
 </main></body>
 </html>

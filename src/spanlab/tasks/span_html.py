@@ -24,11 +24,12 @@ class DrawnSpan(NamedTuple):
     label: str
 
 
-def draw_spans(text: str, spans: Sequence[tuple[int, int, str]]) -> str:
-    """The text with a bar and a label for every span."""
+def draw_spans(text: str, spans: Sequence[tuple[int, int, str]], labels: Sequence[str] = ()) -> str:
+    """The text with a bar and a label for every span; texts drawn with the same `labels` have the same colours."""
     drawn = sorted((DrawnSpan(*span) for span in spans), key=lambda span: (span.start, -span.end))
     lanes = _lanes(drawn)
-    colours = {label: _COLOURS[n % len(_COLOURS)] for n, label in enumerate(sorted({span.label for span in drawn}))}
+    known = sorted({*labels, *(span.label for span in drawn)})
+    colours = {label: _COLOURS[n % len(_COLOURS)] for n, label in enumerate(known)}
     edges = {0, len(text), *(edge for span in drawn for edge in (span.start, span.end))}
     edges |= {match.end() for match in re.finditer(r"\s+", text)}
     places = sorted(edges)

@@ -1,0 +1,69 @@
+"""`spanlab quickstart` as a user meets it: what is printed where, and what is refused."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spanlab.workflows.quickstart import run
+from spanlab.workflows.quickstart.findings import Findings
+from spanlab.workflows.quickstart.settings import QuickstartSettings
+from spanlab.workflows.quickstart.watching import Watcher
+from tests.cli.run import run_here
+from tests.workflows.quickstarts import findings_of
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[QuickstartSettings]:
+    """The settings that the command asks for; what it is given is made up."""
+    settings_of_all: list[QuickstartSettings] = []
+
+    def pretend(settings: QuickstartSettings, watcher: Watcher, **_: Any) -> Findings:
+        settings_of_all.append(settings)
+        watcher.part(1, 4, "[text]")
+        watcher.progress("reading", 10, None)
+        watcher.say("the tokenizer is [done]")
+        return findings_of(10.0, 40.0)
+
+    monkeypatch.setattr(run, "run_quickstart", pretend)
+    return settings_of_all
+
+
+def test_results_go_to_stdout_and_progress_to_stderr(asked: list[QuickstartSettings]) -> None:
+    ended = run_here("quickstart", "--out", "here", "--text", "a.txt", "b.txt", "--budget", "90s")
+    assert ended.returncode == 0, ended.stderr
+    assert asked == [QuickstartSettings(out=Path("here"), text=("a.txt", "b.txt"), budget=90.0)]
+    for line in ("[1/4] [text]", "the tokenizer is [done]", "6 min 1 s in all; look at here/report.html"):
+        assert line in ended.stderr
+        assert line not in ended.stdout
+    for words in (
+        "40.0",
+        "+30.0 points",
+        "[Ana PER] <b> sleeps in Rome.",
+        "Where does Ana sleep?  Rome  (right: Rome)",
+    ):
+        assert words in ended.stdout
+    assert "spanlab predict here/pretrained-entities --input MINE.txt" in ended.stdout
+
+
+def test_findings_as_json(asked: list[QuickstartSettings]) -> None:
+    ended = run_here("quickstart", "--json")
+    assert json.loads(ended.stdout) == findings_of(10.0, 40.0).to_dict()
+    assert asked == [QuickstartSettings()]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--budget", "soon"], "'soon' is no length of time; write 90s, 6m or 1.5h"),
+        (["--text", "nowhere.txt"], "nowhere.txt: no such file"),
+        (["nowhere.txt"], "'nowhere.txt' is given without --text"),
+    ],
+)
+def test_wrong_input_is_one_line(arguments: list[str], message: str, tmp_path: Path) -> None:
+    ended = run_here("quickstart", "--out", str(tmp_path / "out"), *arguments)
+    assert ended.returncode == 2
+    assert message in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert not (tmp_path / "out").exists()
