@@ -32,7 +32,7 @@ SHORT_PRETRAINING = (
     "encoder.heads=2",
     "encoder.inner_width=64",
     "data.phases=[]",
-    "data.length=32",
+    "data.length=128",
     "data.held_out=0.1",
     "training.accumulate=1",
 )

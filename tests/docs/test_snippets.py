@@ -3,15 +3,23 @@
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
+import spanlab
+from spanlab.configuration import merge, nested
+from spanlab.workflows.following import RunResult
 from tests.docs.blocks import PAGES, ROOT, SHELL, Block, blocks_of
-from tests.docs.shell import clear_way, commands_of, parse_command, run_command
+from tests.docs.shell import SHORT_PRETRAINING, SHORT_TRAINING, clear_way, commands_of, parse_command, run_command
 from tests.docs.stand_ins import furnish, make_stock
 
 BLOCKS = {page: [block for block in blocks_of(page) if block.language in ("python", *SHELL)] for page in PAGES}
-WITH_CODE = [page for page, blocks in BLOCKS.items() if blocks]
+WITH_CODE = [page for page, blocks in BLOCKS.items() if blocks and not page.name.startswith("README.")] + [
+    ROOT / "README.md"
+]
+"""A readme in another language has the commands of the English one, which another test sees to."""
 NOT_RUN = [block for blocks in BLOCKS.values() for block in blocks if block.reason]
 
 
@@ -48,6 +56,23 @@ def test_code_of_a_page_runs(page: Path, stock: Path, workspace: Path) -> None:
             exec(compile("\n" * (block.line - 1) + block.text, str(page), "exec"), names)
         else:
             _run_shell(block, workspace)
+
+
+@pytest.fixture(autouse=True)
+def _short_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs of a snippet are made as short as those of a command, by the same settings."""
+    pretrain, finetune = spanlab.pretrain, spanlab.finetune
+    short = {name: yaml.safe_load(value) for name, value in (each.split("=") for each in SHORT_TRAINING)}
+    shorter = {name: yaml.safe_load(value) for name, value in (each.split("=") for each in SHORT_PRETRAINING)}
+
+    def short_pretrain(*names: Any, **settings: Any) -> RunResult:
+        return pretrain(*names, **{**settings, **shorter, **short})
+
+    def short_finetune(*names: Any, **settings: Any) -> RunResult:
+        return finetune(*names, **merge(settings, nested(short)))
+
+    monkeypatch.setattr(spanlab, "pretrain", short_pretrain)
+    monkeypatch.setattr(spanlab, "finetune", short_finetune)
 
 
 def _run_shell(block: Block, workspace: Path) -> None:
