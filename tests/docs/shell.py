@@ -36,7 +36,7 @@ SHORT_PRETRAINING = (
     "data.held_out=0.1",
     "training.accumulate=1",
 )
-MOST_WORDS = 150
+MOST_WORDS = 300
 
 
 def commands_of(block: Block) -> Iterator[str]:
