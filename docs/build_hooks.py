@@ -32,7 +32,9 @@ def on_page_content(html: str, **_: object) -> str:
 
 
 def _mathml(match: re.Match[str]) -> str:
-    return convert(unescape(match["tex"]), display="block" if match[2] == "[" else "inline")
+    whole_line = match[2] == "["
+    formula = convert(unescape(match["tex"]), display="block" if whole_line else "inline")
+    return f"<p>{formula}</p>" if whole_line else formula
 
 
 def commands_page() -> str:

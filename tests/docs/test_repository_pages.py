@@ -49,3 +49,15 @@ def test_the_citation_is_of_this_version() -> None:
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     assert citation["version"] == __version__
     assert {"cff-version", "title", "message", "authors", "license"} <= set(citation)
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    def pages(entry: object) -> set[str]:
+        if isinstance(entry, str):
+            return {entry}
+        inner = entry.values() if isinstance(entry, dict) else entry
+        return set().union(*map(pages, inner))  # type: ignore[arg-type]
+
+    navigation = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]
+    written = {str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs").rglob("*.md")}
+    assert pages(navigation) == written | {"reference/commands.md"}
