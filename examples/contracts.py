@@ -59,14 +59,14 @@ def write_contracts(path: Path, companies: list[str], count: int, seed: int) -> 
     return path
 
 
-def main(model: str, *, examples: int = 160, epochs: float = 8) -> dict[str, float]:
+def main(model: str, *, examples: int = 160, epochs: float = 8, lr: float = 3e-4) -> dict[str, float]:
     """Train, score on unseen parties, and show one contract."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         train = write_contracts(folder / "train.jsonl", COMPANIES, examples, seed=1)
         dev = write_contracts(folder / "dev.jsonl", COMPANIES, 16, seed=2)
         test = write_contracts(folder / "test.jsonl", UNSEEN, 40, seed=3)
-        training = {"epochs": epochs, "lr": 3e-4, "batch_size": 16}
+        training = {"epochs": epochs, "lr": lr, "batch_size": 16}
         span = {"max_width": 30}
         run = spanlab.finetune(
             "ner", model=model, train=train, dev=dev, out=folder / "run", head="span", span=span, training=training

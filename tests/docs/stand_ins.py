@@ -61,7 +61,8 @@ def _write_causal_model(folder: Path, tokenizer: Tokenizer) -> None:
 def furnish(workspace: Path, stock: Path, code: str) -> None:
     """Put there what the code of a page names."""
     place = partial(_place, workspace, code)
-    place(tuple(name for name in MODELS if f"generate {name}" in code), lambda target: _copy_causal(stock, target))
+    causal = ("GPT", *(name for name in MODELS if f"generate {name}" in code))
+    place(causal, lambda target: _copy_causal(stock, target))
     for names, source in ((CORPORA, "corpus"), (TOKENIZERS, "tokenizer"), (MODELS, "model")):
         place(names, partial(shutil.copytree, stock / source))
     place(TEXT_FOLDERS, lambda target: _copy_text(stock, target))
