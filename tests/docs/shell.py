@@ -21,6 +21,7 @@ from spanlab.cli.main import app
 from spanlab.configuration import parse_overrides
 from spanlab.pretraining.recipe import load_recipe
 from spanlab.tasks.finetuning import resolve_config
+from spanlab.tasks.table import TASKS
 from tests.cli.run import run_here
 from tests.docs.blocks import ROOT, Block
 
@@ -83,7 +84,7 @@ def parse_command(command: str) -> None:
     given = command.make_context(command.name, rest).params
     if command.name == "pretrain" and not given["recipe"].endswith(".yaml"):
         load_recipe(given["recipe"], given["overrides"] or [])
-    if command.name == "finetune":
+    if command.name == "finetune" and given["task"] in TASKS:
         resolve_config(given["task"], parse_overrides(given["overrides"] or []))
 
 
