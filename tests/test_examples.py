@@ -5,10 +5,88 @@ import runpy
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+
+
+@pytest.fixture
+def example(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The names of a script, which finds its neighbours as it does when it is started."""
+    monkeypatch.syspath_prepend(EXAMPLES)
+    return lambda name: runpy.run_path(str(EXAMPLES / name))
+
+
+def test_every_example_is_run_here() -> None:
+    tests = Path(__file__).read_text(encoding="utf-8")
+    scripts = {path.name for path in EXAMPLES.iterdir() if path.is_file()} - {"packaged_model.py"}
+    assert {name for name in scripts if f'"{name}"' in tests} == scripts
+
+
+def test_customer_service_answers_out_of_an_entry(example: Any, tiny_model: Path) -> None:
+    names = example("customer_service.py")
+    replies = names["main"](str(tiny_model), names["QUESTIONS"][:2], steps=1)
+    assert all(reply.entry in names["FAQ"] and reply.answer in reply.entry for reply in replies)
+
+
+def test_customer_service_finds_the_entry(example: Any, minilm: Path) -> None:
+    import spanlab
+
+    names = example("customer_service.py")
+
+    class NoReader:
+        def predict(self, pair: tuple[str, str]) -> list[Any]:
+            return [type("Found", (), {"answer": pair[1], "score": 1.0})]
+
+    searcher = spanlab.load(minilm)
+    found = [names["answer"](question, searcher, NoReader(), names["FAQ"]).entry for question in names["QUESTIONS"]]
+    assert found == names["FAQ"]
+
+
+def test_recommendation_stays_on_the_subject(example: Any, minilm: Path) -> None:
+    recommend = example("recommendation.py")["recommend"]
+    assert recommend(["The Pilot's Chart", "Salt and Canvas"], str(minilm))[0][0] == "Lights on the Reef"
+    assert {title for title, _ in recommend(["Bread in Forty Ways"], str(minilm), top=2)} == {
+        "The Patient Oven",
+        "A Kitchen in Winter",
+    }
+
+
+def test_contracts_are_marked_where_they_say(example: Any) -> None:
+    names = example("contracts.py")
+    found = names["unmark"]("[CLAUSE [PARTY Ash Ltd] pays [AMOUNT 9 euros].] End.")
+    assert found["text"] == "Ash Ltd pays 9 euros. End."
+    spans = {(span["label"], found["text"][span["start"] : span["end"]]) for span in found["spans"]}
+    assert spans == {("PARTY", "Ash Ltd"), ("AMOUNT", "9 euros"), ("CLAUSE", "Ash Ltd pays 9 euros.")}
+
+
+def test_contracts_run_from_patterns_to_scores(example: Any, tiny_model: Path) -> None:
+    scores = example("contracts.py")["main"](str(tiny_model), examples=16, epochs=1)
+    assert {"precision", "recall", "f1"} <= set(scores)
+
+
+@pytest.mark.slow
+def test_contracts_are_learnt(example: Any, tmp_path: Path) -> None:
+    from tests.tiny_model import write_tiny_model
+
+    model = write_tiny_model(tmp_path / "model", width=64)
+    assert example("contracts.py")["main"](str(model), epochs=12, lr=3e-3)["f1"] > 40
+
+
+def test_spam_and_news_label_every_text(example: Any, tiny_model: Path) -> None:
+    names = example("spam_and_news.py")
+    found = names["main"](str(tiny_model), spam_steps=1, news_steps=1)
+    assert list(found) == [*names["MESSAGES"], *names["NEWS"]]
+    assert {found[text] for text in names["MESSAGES"]} <= {"spam", "ham"}
+
+
+@pytest.mark.slow
+def test_spam_is_told(example: Any, minilm: Path) -> None:
+    names = example("spam_and_news.py")
+    found = names["main"](str(minilm), news_steps=1)
+    assert [found[text] for text in names["MESSAGES"]] == ["spam", "ham"]
 
 
 def test_span_objective_learns_on_a_transformers_model() -> None:

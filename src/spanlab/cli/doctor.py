@@ -14,6 +14,8 @@ def doctor(
     """Versions, devices, threads, bf16 with measured speed, disk and memory, extras, and the hub.
 
     Exits 0 when SpanLab can be used here, 1 when something it needs is missing.
+
+    Example: spanlab doctor --offline
     """
     from spanlab.machine import examine
 

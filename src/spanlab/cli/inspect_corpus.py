@@ -24,7 +24,10 @@ def corpus(
     seed: Annotated[int, typer.Option(help="Chooses the blocks shown.")] = 0,
     json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
 ) -> None:
-    """Show a prepared corpus: counts, lengths, vocabulary, and sample blocks with their boundaries."""
+    """Show a prepared corpus: counts, lengths, vocabulary, and sample blocks with their boundaries.
+
+    Example: spanlab inspect corpus corpora/legal --verify
+    """
     from spanlab.corpus.corpus import PreparedCorpus
     from spanlab.corpus.statistics import corpus_statistics
 

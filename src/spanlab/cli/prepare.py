@@ -65,6 +65,10 @@ def prepare(
 
     The result does not depend on the number of workers or the engine. An interrupted run goes on where it was when
     the same command is given again.
+
+    Examples:
+      spanlab prepare books --tokenizer tokenizer --out corpus
+      spanlab prepare reviews.jsonl.gz --text-field body --tokenizer tokenizer --out corpora/reviews --workers 8
     """
     from spanlab.corpus.manifest import Options
     from spanlab.corpus.planning import plan_preparation

@@ -1,0 +1,119 @@
+"""Attention to look at: how much of each token goes into each other, head by head.
+
+What enters is a model and a text; what leaves are the weights as plain arrays, one head drawn as an SVG, or all of them
+as a page that needs nothing beside it. Rows ask, columns answer, every row adds up to one. A head says where a layer
+looked, not why the model decided as it did.
+
+Shapes: L layers, H heads, T tokens.
+"""
+
+from base64 import b64encode
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from spanlab.encoder import Encoder, load_model
+from spanlab.errors import InputError
+from spanlab.report.svg import FAINT, INK, PALE, picture, width_of, words
+from spanlab.text import Tokenizer
+
+Weights = NDArray[np.float32]
+_CELL = 24.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttentionReport:
+    """The attention of a model over one text."""
+
+    title: str
+    tokens: tuple[str, ...]
+    weights_LHTT: Weights
+
+    def head(self, layer: int, head: int) -> Weights:
+        """(T, T) of one head, both counted from 1."""
+        layers, heads = self.weights_LHTT.shape[:2]
+        if not (1 <= layer <= layers and 1 <= head <= heads):
+            raise InputError(f"there is no head {layer}.{head}", fix=f"the model has {layers} layers of {heads} heads")
+        found: Weights = self.weights_LHTT[layer - 1, head - 1]
+        return found
+
+
+def look_at_attention(folder_or_id: str | Path, text: str) -> AttentionReport:
+    """Read a text with the model of a folder, a run or a hub id."""
+    model = load_model(folder_or_id)
+    assert model.folder is not None
+    return attention_of(model.encoder, Tokenizer.load(model.folder), text, title=str(folder_or_id))
+
+
+def attention_of(encoder: Encoder, tokenizer: Tokenizer, text: str, *, title: str = "") -> AttentionReport:
+    """Read a text with a model in memory."""
+    ids = [tokenizer.cls_id, *tokenizer.encode(text).ids.tolist(), tokenizer.sep_id]
+    limit = encoder.config.max_positions
+    if len(ids) > limit:
+        raise InputError(f"the text has {len(ids)} tokens and the model takes {limit}", fix="give a shorter text")
+    was_training = encoder.training
+    with torch.inference_mode():
+        found = encoder.eval()(torch.tensor([ids], device=encoder.word_table.device), output_attentions=True)
+    encoder.train(was_training)
+    if found.attentions is None:
+        raise InputError(f"an encoder of the kind {encoder.config.architecture} has no attention to show")
+    weights = torch.stack([layer[0] for layer in found.attentions]).float().cpu().numpy()
+    return AttentionReport(title=title, tokens=tuple(tokenizer.vocabulary[i] for i in ids), weights_LHTT=weights)
+
+
+def draw_head(report: AttentionReport, layer: int, head: int) -> str:
+    """One head as an SVG: a square a pair of tokens, the darker the more."""
+    weights_TT = report.head(layer, head)
+    side = max(width_of(token, size=12) for token in report.tokens) + 16
+    size = side + _CELL * len(report.tokens) + 12
+    name = f"layer {layer}, head {head}"
+    parts = [words(8, 18, name, size=12, colour=FAINT)]
+    for row, token in enumerate(report.tokens):
+        middle = side + (row + 0.5) * _CELL
+        parts.append(words(side - 8, middle + 4, token, size=12, anchor="end"))
+        parts.append(words(middle + 4, side - 8, token, size=12, turned=True))
+        parts += [_cell(side, row, column, float(weights_TT[row, column])) for column in range(len(report.tokens))]
+    return picture(size, size, parts, title=f"Attention, {name}")
+
+
+def _cell(side: float, row: int, column: int, weight: float) -> str:
+    place = f'x="{side + column * _CELL:.0f}" y="{side + row * _CELL:.0f}" width="{_CELL - 1:.0f}"'
+    return f'<rect {place} height="{_CELL - 1:.0f}" fill="{_shade(weight)}"><title>{weight:.2f}</title></rect>'
+
+
+def _shade(weight: float) -> str:
+    """From the paper's grey to the blue of a full weight, in sixteen steps that rounding hardly moves."""
+    share = round(min(1.0, weight**0.7) * 16) / 16
+    light, dark = (tuple(int(colour[place : place + 2], 16) for place in (1, 3, 5)) for colour in (PALE, "#173f80"))
+    mixed = (round(a + (b - a) * share) for a, b in zip(light, dark, strict=True))
+    return "#" + "".join(f"{value:02x}" for value in mixed)
+
+
+_STYLE = f"""
+body {{ font: 16px/1.6 system-ui, sans-serif; margin: 2rem auto; padding: 0 1rem; color: {INK}; max-width: 80rem; }}
+h1 {{ font-size: 1.4rem; }} .heads {{ display: flex; flex-wrap: wrap; gap: 1rem; }} figure {{ margin: 0; }}
+img {{ width: 20rem; border: 1px solid #ccd3db; }}
+"""
+
+
+def attention_page(report: AttentionReport) -> str:
+    """All heads as one self-contained HTML page, a row of pictures a layer."""
+    layers, heads = report.weights_LHTT.shape[:2]
+    rows = []
+    for layer in range(1, layers + 1):
+        drawn = "".join(_figure(report, layer, head) for head in range(1, heads + 1))
+        rows.append(f'<h2>Layer {layer}</h2><div class="heads">{drawn}</div>')
+    return (
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>Attention: {escape(report.title)}</title>'
+        f"<style>{_STYLE}</style><h1>Attention: {escape(report.title)}</h1>"
+        f"<p>Rows ask, columns answer; every row adds up to one.</p>{''.join(rows)}</html>\n"
+    )
+
+
+def _figure(report: AttentionReport, layer: int, head: int) -> str:
+    data = b64encode(draw_head(report, layer, head).encode()).decode()
+    return f'<figure><img alt="layer {layer}, head {head}" src="data:image/svg+xml;base64,{data}"></figure>'
