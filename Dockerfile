@@ -3,8 +3,7 @@
 #   docker run --rm --volume "$PWD:/work" spanlab predict MODEL --input texts.txt --json
 FROM python:3.11-slim
 ENV PIP_NO_CACHE_DIR=1 \
-    PIP_DISABLE_PIP_VERSION_CHECK=1 \
-    PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu
+    PIP_DISABLE_PIP_VERSION_CHECK=1
 WORKDIR /spanlab
 COPY . .
 RUN pip install -c constraints.txt .
