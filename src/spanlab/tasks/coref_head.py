@@ -92,6 +92,11 @@ class CorefLayers:
         """Tokens that are pruned together."""
         return int(self.max_mentions / self.mention_ratio)
 
+    @property
+    def segment_distances(self) -> int:
+        """How many are told apart: those that training shows."""
+        return max(2, self.max_segments or 16)
+
     def kept(self, tokens: int) -> int:
         """How many mentions of so many tokens are kept at most."""
         return max(1, int(self.mention_ratio * tokens))
@@ -223,7 +228,7 @@ class CorefHead(nn.Module):
         self, vectors_MF: Tensor, antecedents: Antecedents, properties: Mapping[str, Tensor], rows: Rows
     ) -> Tensor:
         """(M, K) coarse and fine scores, the vectors refined by them and scored anew in every round."""
-        score_MK = antecedents.score_MK + self.fine(vectors_MF, antecedents, properties, rows=rows.fine)
+        score_MK: Tensor = antecedents.score_MK + self.fine(vectors_MF, antecedents, properties, rows=rows.fine)
         for _ in range(self.layers.rounds):
             assert self.refinement is not None
             vectors_MF = self.refinement(vectors_MF, antecedents.index_MK, score_MK)
@@ -279,8 +284,8 @@ class CorefHead(nn.Module):
             found["distance"] = distance_bucket(antecedents.distances())
         if self.layers.segment_distance:
             segment_M = features["segments"][first_M]
-            most = self.fine.properties["segment_distance"].num_embeddings - 1
-            found["segment_distance"] = (segment_M[:, None] - segment_M[index_MK]).clamp(0, int(most))
+            apart_MK = segment_M[:, None] - segment_M[index_MK]
+            found["segment_distance"] = apart_MK.clamp(0, self.layers.segment_distances - 1)
         if self.layers.spelling:
             found["spelling"] = compare_spelling(spelling_M2[:, None], spelling_M2[index_MK])
         if "speaker" in self.fine.properties:
@@ -295,7 +300,7 @@ def _properties(layers: CorefLayers, *, speakers: bool, genres: int) -> dict[str
     """How many values each property of a pair has."""
     sizes = {"distance": DISTANCES} if layers.distance else {}
     if layers.segment_distance:
-        sizes["segment_distance"] = max(2, layers.max_segments or 16)
+        sizes["segment_distance"] = layers.segment_distances
     if layers.spelling:
         sizes["spelling"] = SPELLINGS
     if speakers:
