@@ -4,7 +4,7 @@
 
 LitBank's hundred documents in the order of their file names are 80 for training, 10 for dev and 10 for test. The small
 preset is trained for as many steps as fit into the minutes, by the time a few of them take here; minutes are those of
-the processor, which on a machine that does nothing else and with one thread are those of the clock. The baselines are told
+the processor, which with one thread on a machine that does nothing else are those of the clock. The baselines are told
 the gold mentions: every mention alone, and mentions that are spelt the same together. `--model` trains nothing. The
 novel is computed in a process of its own, so that its peak of memory is its own.
 """
