@@ -13,14 +13,16 @@ from hypothesis import strategies as st
 from spanlab.encoder import Encoder
 from spanlab.errors import ConfigError, InputError
 from spanlab.tasks.coref import SMALL, CorefConfig, Coreference
-from spanlab.tasks.coref_head import CorefHead, CorefLayers, spelling_keys
+from spanlab.tasks.coref_head import CorefHead, spelling_keys
+from spanlab.tasks.coref_layers import CorefLayers
 from spanlab.tasks.coref_memory import Sizes, plan_rows
+from spanlab.tasks.criterion import encode_samples
 from spanlab.tasks.data import SampleData
 from spanlab.tasks.finetuning import resolve_config
 from spanlab.tasks.formats.row import Row
 from spanlab.tasks.framing import Cutting, Framing
 from spanlab.tasks.links import Links, follow_links
-from spanlab.tasks.sample import Sample
+from spanlab.tasks.sample import Sample, SampleBatch, pack_samples
 from spanlab.tasks.spans import SpanConfig, Spans
 from spanlab.text import Tokenizer
 from tests.tasks.making import BPE, TOKENIZER, decode_all, fit, framing, predict, read, run_head, tiny_encoder
@@ -196,6 +198,18 @@ def test_a_document_that_does_not_fit_is_refused_before_anything_is_made() -> No
     with pytest.raises(InputError, match=r"10,000,000 tokens needs .* GB"):
         plan_rows(sizes, 4.0)
     assert plan_rows(replace(sizes, tokens=10**4, candidates=10**5, mentions=4000), 4.0).coarse > 100
+
+
+def test_scores_are_in_full_precision_whatever_the_encoder_is_in() -> None:
+    task, examples = learn()
+    encoder, head = a_head(task)
+    batch = pack_samples(SampleBatch(task="coref", samples=tuple(task.encode(examples, framing(), labelled=True))))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        scores = head(encode_samples(encoder, batch))
+        loss = head.loss(scores, batch)
+    assert all(document.score_MK.dtype == document.candidate_C.dtype == torch.float32 for document in scores)
+    assert torch.isfinite(loss.total)
+    assert 0 <= int(loss.tallies["correct"]) <= loss.count == head.count(batch.batch)
 
 
 def test_far_mentions_are_out_of_reach() -> None:

@@ -53,9 +53,13 @@ class Candidates:
 
     def select(self, chosen: NDArray[np.bool_] | Integers) -> "Candidates":
         """Some of them."""
-        fields = (self.first, self.last, self.starts, self.ends, self.sure)
-        first, last, starts, ends, sure = (field[chosen] for field in fields)
-        return Candidates(first=first, last=last, starts=starts, ends=ends, sure=sure)
+        return Candidates(
+            first=self.first[chosen],
+            last=self.last[chosen],
+            starts=self.starts[chosen],
+            ends=self.ends[chosen],
+            sure=self.sure[chosen],
+        )
 
 
 def list_candidates(units: LabelUnits, sentences: Sequence[Range], max_width: int, sure: Sequence[Range]) -> Candidates:
@@ -98,15 +102,15 @@ def _joined(found: Candidates, sure: Candidates) -> Candidates:
     others = np.ones(len(found), dtype=bool)
     others[doubled[doubled >= 0]] = False
     rest = found.select(others)
-    pairs = (
-        (rest.first, sure.first),
-        (rest.last, sure.last),
-        (rest.starts, sure.starts),
-        (rest.ends, sure.ends),
-        (rest.sure, sure.sure),
+    return _in_order(
+        Candidates(
+            first=np.concatenate([rest.first, sure.first]),
+            last=np.concatenate([rest.last, sure.last]),
+            starts=np.concatenate([rest.starts, sure.starts]),
+            ends=np.concatenate([rest.ends, sure.ends]),
+            sure=np.concatenate([rest.sure, sure.sure]),
+        )
     )
-    first, last, starts, ends, flags = (np.concatenate(pair) for pair in pairs)
-    return _in_order(Candidates(first=first, last=last, starts=starts, ends=ends, sure=flags))
 
 
 def _in_order(candidates: Candidates) -> Candidates:

@@ -22,7 +22,8 @@ from spanlab.metrics.gap import score_gap
 from spanlab.tasks.candidates import Candidates, list_candidates, only_sure
 from spanlab.tasks.clusters import CorefResult
 from spanlab.tasks.coref_document import CorefExample, cluster_problems, document_problems, read_document, sentences_of
-from spanlab.tasks.coref_head import CorefHead, CorefLayers
+from spanlab.tasks.coref_head import CorefHead
+from spanlab.tasks.coref_layers import CorefLayers
 from spanlab.tasks.coref_samples import DocumentArrays
 from spanlab.tasks.formats.row import FileShape, Row
 from spanlab.tasks.framing import FramedWindow, Framing

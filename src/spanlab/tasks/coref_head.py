@@ -10,7 +10,7 @@ Shapes: N tokens of a document, D width, C candidates, M kept mentions, K antece
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -20,7 +20,6 @@ from torch import Tensor, nn
 
 from spanlab.encoder import EncoderConfig
 from spanlab.encoder.model import init_weights
-from spanlab.errors import ConfigError
 from spanlab.objectives.objective import ObjectiveLoss, in_full_precision, loss_and_accuracy
 from spanlab.tasks.antecedents import (
     DISTANCES,
@@ -33,6 +32,7 @@ from spanlab.tasks.antecedents import (
     marginal_loss,
     with_none,
 )
+from spanlab.tasks.coref_layers import CorefLayers
 from spanlab.tasks.coref_memory import Rows, Sizes, plan_rows
 from spanlab.tasks.head import Encoded
 from spanlab.tasks.links import Links
@@ -40,61 +40,9 @@ from spanlab.tasks.mention_scores import MentionScorer
 from spanlab.tasks.pruning import without_conflicts
 from spanlab.tasks.refinement import Refinement
 from spanlab.tasks.sample import Sample, SampleBatch, TensorBatch
-from spanlab.tasks.spans import SpanConfig, Spans, tokens_of
+from spanlab.tasks.spans import Spans, tokens_of
 
 Integers = NDArray[np.int64]
-
-
-@dataclass(frozen=True, kw_only=True)
-class CorefLayers:
-    """The sizes of the head and how many mentions and antecedents it looks at."""
-
-    inner_width: int = 3000
-    """Of the networks that score mentions and pairs."""
-    span: SpanConfig = field(default_factory=SpanConfig)
-    """How wide candidates are, in pieces, and what their vectors are made of."""
-    antecedents: int = 50
-    """Kept for each mention by the coarse scores."""
-    rounds: int = 2
-    """Of higher-order refinement."""
-    mention_ratio: float = 0.4
-    """Kept mentions for each token."""
-    max_mentions: int = 3900
-    """Kept of a stretch of text: longer documents are pruned stretch by stretch. Antecedents lie no further back."""
-    dropout: float = 0.3
-    property_width: int = 20
-    """The size of the vectors that tell properties of a pair."""
-    distance: bool = True
-    """Whether scores know how many mentions lie between."""
-    segment_distance: bool = True
-    """Whether they know how many segments do."""
-    spelling: bool = False
-    """Whether they know if two mentions are written the same, or end in the same token; not in the paper."""
-    max_segments: int = 3
-    """Segments of a document in training, drawn anew in every epoch; 0: all of them."""
-    memory_gb: float = 4.0
-    """The most memory that this head takes for one document in prediction."""
-
-    def __post_init__(self) -> None:
-        for name in ("inner_width", "antecedents", "max_mentions", "property_width"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"'{name}' is {getattr(self, name)}; it must be at least 1")
-        for name in ("rounds", "max_segments"):
-            if getattr(self, name) < 0:
-                raise ConfigError(f"'{name}' is {getattr(self, name)}; it must not be negative")
-        if not 0 <= self.dropout < 1:
-            raise ConfigError(f"'dropout' is {self.dropout}; it must be at least 0 and below 1")
-        if not 0 < self.mention_ratio <= 1 or self.memory_gb <= 0:
-            raise ConfigError("'mention_ratio' must lie above 0 and not above 1, and 'memory_gb' above 0")
-
-    @property
-    def stretch(self) -> int:
-        """Tokens that are pruned together."""
-        return int(self.max_mentions / self.mention_ratio)
-
-    def kept(self, tokens: int) -> int:
-        """How many mentions of so many tokens are kept at most."""
-        return max(1, int(self.mention_ratio * tokens))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -156,15 +104,17 @@ class CorefHead(nn.Module):
 
     def forward(self, encoded: Encoded) -> list[DocumentScores]:
         """The scores of each document."""
-        batch = encoded.batch
+        batch, hidden_ND = encoded.batch, in_full_precision(encoded.hidden_ND)
         documents = zip(
-            torch.split(encoded.hidden_ND, batch.token_counts),
+            torch.split(hidden_ND, batch.token_counts),
             torch.split(batch.input_ids_N, batch.token_counts),
             batch.batch.samples,
             split_arrays(batch.features, batch.batch),
             strict=True,
         )
-        return [self._document(*document) for document in documents]
+        # Sums of several scores are compared with each other: half precision would make neighbours of them equal.
+        with torch.autocast(hidden_ND.device.type, enabled=False):
+            return [self._document(*document) for document in documents]
 
     def loss(self, logits: list[DocumentScores], batch: TensorBatch) -> ObjectiveLoss:
         """The marginal likelihood summed over kept mentions, and that of the mention scores where they are trained."""
@@ -223,7 +173,7 @@ class CorefHead(nn.Module):
         self, vectors_MF: Tensor, antecedents: Antecedents, properties: Mapping[str, Tensor], rows: Rows
     ) -> Tensor:
         """(M, K) coarse and fine scores, the vectors refined by them and scored anew in every round."""
-        score_MK = antecedents.score_MK + self.fine(vectors_MF, antecedents, properties, rows=rows.fine)
+        score_MK: Tensor = antecedents.score_MK + self.fine(vectors_MF, antecedents, properties, rows=rows.fine)
         for _ in range(self.layers.rounds):
             assert self.refinement is not None
             vectors_MF = self.refinement(vectors_MF, antecedents.index_MK, score_MK)
@@ -279,8 +229,8 @@ class CorefHead(nn.Module):
             found["distance"] = distance_bucket(antecedents.distances())
         if self.layers.segment_distance:
             segment_M = features["segments"][first_M]
-            most = self.fine.properties["segment_distance"].num_embeddings - 1
-            found["segment_distance"] = (segment_M[:, None] - segment_M[index_MK]).clamp(0, int(most))
+            apart_MK = segment_M[:, None] - segment_M[index_MK]
+            found["segment_distance"] = apart_MK.clamp(0, self.layers.segment_distances - 1)
         if self.layers.spelling:
             found["spelling"] = compare_spelling(spelling_M2[:, None], spelling_M2[index_MK])
         if "speaker" in self.fine.properties:
@@ -295,7 +245,7 @@ def _properties(layers: CorefLayers, *, speakers: bool, genres: int) -> dict[str
     """How many values each property of a pair has."""
     sizes = {"distance": DISTANCES} if layers.distance else {}
     if layers.segment_distance:
-        sizes["segment_distance"] = max(2, layers.max_segments or 16)
+        sizes["segment_distance"] = layers.segment_distances
     if layers.spelling:
         sizes["spelling"] = SPELLINGS
     if speakers:
