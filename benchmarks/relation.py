@@ -143,7 +143,7 @@ class JointBench(Bench):
 
     def config(self, seed: int, **training: Any) -> Any:  # noqa: ANN401
         """Our settings; entities wider than a span is looked at are left out of training."""
-        config = super().config(seed, batch_size=JOINT_BATCH, lr_factors={"heads": 5.0}, **training)
+        config = super().config(seed, batch_size=JOINT_BATCH, lr_factors={"heads": 10.0}, **training)
         return replace(config, data=replace(config.data, bad_rows="drop"))
 
 

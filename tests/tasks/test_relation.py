@@ -20,7 +20,6 @@ from spanlab.tasks.relation_heads import FoundEntities, ScoredPairs
 from spanlab.tasks.relation_result import FoundRelation, RelationResult
 from spanlab.tasks.sample import Sample, SampleBatch, pack_samples
 from spanlab.tasks.span_pairs import all_pairs
-from spanlab.tasks.spans import SpanConfig
 from spanlab.text import Tokenizer
 from tests.tasks.making import BPE, TOKENIZER, decode_all, fit, framing, predict, read, tiny_encoder
 
@@ -53,7 +52,6 @@ SINGLE = [{**ROWS[0], "relations": ROWS[0]["relations"][:4]}, *ROWS[1:]]
 
 def learn(rows: list[dict[str, Any]], **changes: Any) -> tuple[Relations, list[Any]]:
     examples = read(Relations, rows)
-    changes.setdefault("span", SpanConfig(max_width=10))
     return Relations.learn(RelationConfig(**changes), examples), examples
 
 
@@ -93,7 +91,7 @@ def gold(row: dict[str, Any]) -> set[tuple[str, str, str]]:
         (ROWS, {"head": "markers", "direction": "marker"}),
         (ROWS, {"head": "pairs"}),
         (ROWS, {"head": "joint"}),
-        (ROWS, {"head": "joint", "units": "character", "span": SpanConfig(max_width=12)}),
+        (ROWS, {"head": "joint", "units": "character"}),
     ],
     ids=lambda value: "-".join(map(str, value.values())) if isinstance(value, dict) else "",
 )
@@ -209,8 +207,19 @@ def test_the_data_decide_the_head() -> None:
     nested = {**pair, "entities": [*ENTITIES[1:3], {"start": 9, "end": 24, "label": "PER"}]}
     assert learn([nested])[0].config.nested is True
     assert learn([ROWS[0]])[0].config.nested is False
+    assert learn([ROWS[0]])[0].config.max_width == 3  # O'Neill, parted at its mark
+    assert learn([ROWS[0]], units="character")[0].config.max_width == 10
     with pytest.raises(InputError, match="no relation"):
         learn(ROWS[1:])
+
+
+def test_an_entity_wider_than_asked_for_is_refused_or_left_out() -> None:
+    task, examples = learn(ROWS, head="joint", max_width=1)
+    with pytest.raises(InputError, match=r"units wide, and max_width is 1.*take max_width="):
+        task.encode(examples, framing(), labelled=True)
+    task, examples = learn(ROWS, head="joint", max_width=1, data=type(task.config.data)(bad_rows="drop"))
+    samples = task.encode(examples, framing(), labelled=True)
+    assert sum(int((sample.targets["labels"] > 0).sum()) for sample in samples) == 1
 
 
 def test_the_label_of_a_marked_pair_has_its_direction() -> None:
@@ -353,7 +362,7 @@ def test_real_files_from_file_to_score(real_data: Path, file: str, head: str, ro
     found = list(read_rows(str(real_data / "relation" / file), Relations.shape))
     examples: list[RelationExample] = [Relations.read(row, labelled=True) for row in found if isinstance(row, Row)]
     assert (len(examples), sum(len(one.relations) for one in examples)) == (rows, relations)
-    task = Relations.learn(RelationConfig(span=SpanConfig(max_width=30)), examples)
+    task = Relations.learn(RelationConfig(), examples)
     assert task.config.head == head
     few = examples[:150]
     frame = framing(256, None, Tokenizer.load(real_data / "tokenizers" / "bert-base-uncased"))

@@ -37,6 +37,7 @@ def find_gold(
     *,
     max_width: int | None,
     refuse: bool,
+    setting: str = "span.max_width",
 ) -> GoldUnits:
     """The spans as units; one that does not fit is refused, or left out without `refuse`.
 
@@ -47,6 +48,7 @@ def find_gold(
         labels: All labels.
         max_width: The widest span that can be told, in units; None: any.
         refuse: Whether one that does not fit is an error.
+        setting: What the user calls `max_width`.
     """
     starts, ends = (np.array([getattr(span, end) for span in spans], np.int64) for end in ("start", "end"))
     number = {label: place for place, label in enumerate(labels)}
@@ -60,8 +62,8 @@ def find_gold(
             raise row.error(cause, "correct it, take units=character, or data.bad_rows=drop")
         for place in np.flatnonzero(too_wide).tolist():
             width = int(last[place] - first[place]) + 1
-            cause = f"an entity is {width} units wide, and span.max_width is {max_width}"
-            raise row.error(cause, f"take span.max_width={width}, or data.bad_rows=drop")
+            cause = f"an entity is {width} units wide, and {setting} is {max_width}"
+            raise row.error(cause, f"take {setting}={width}, or data.bad_rows=drop")
     kept = np.flatnonzero((first >= 0) & ~too_wide)
     numbered = np.array([number[span.label] for span in spans], dtype=np.int64)
     return GoldUnits(first=first[kept], last=last[kept], labels=numbered[kept], numbers=kept)

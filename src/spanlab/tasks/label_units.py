@@ -8,6 +8,7 @@ every span at the price of longer sequences. `choose_units` takes words where th
 Shapes: N tokens, U units, S spans.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -22,6 +23,7 @@ from spanlab.text.words import MARK, SPACE, character_classes, code_points, word
 UnitKind = Literal["word", "piece", "character"]
 Integers = NDArray[np.int64]
 
+_MARKS_AND_WORDS = re.compile(r"\w+|[^\w\s]")
 TOLERATED_SHARE = 0.01
 """Of spans that do not fit: more, and finer units are taken; fewer are faults of the data."""
 
@@ -129,3 +131,16 @@ def choose_units(texts: Sequence[str], spans: Sequence[Sequence[tuple[int, int]]
         total += len(wanted)
         missed += sum(start not in starts or end not in ends for start, end in wanted)
     return "word" if missed <= TOLERATED_SHARE * total else "character"
+
+
+def widest_span(texts: Sequence[str], spans: Sequence[Sequence[tuple[int, int]]], kind: UnitKind) -> int:
+    """How many units the widest of character spans has, at least 1; the text alone decides, so pieces are guessed high.
+
+    Of words, the finer of two counts is taken: tokenizers part words at every mark.
+    """
+    covered = (text[start:end] for text, wanted in zip(texts, spans, strict=True) for start, end in wanted)
+    if kind == "word":
+        counts = (max(len(word_spans(part)), len(_MARKS_AND_WORDS.findall(part))) for part in covered)
+    else:
+        counts = (len(part) for part in covered)
+    return max(counts, default=1)

@@ -27,7 +27,7 @@ from spanlab.tasks.entity_relations import RelationExample, example_problems, re
 from spanlab.tasks.formats.row import FileShape, Row
 from spanlab.tasks.framing import Framing
 from spanlab.tasks.gold_units import find_gold
-from spanlab.tasks.label_units import choose_units, encode_units
+from spanlab.tasks.label_units import choose_units, encode_units, widest_span
 from spanlab.tasks.labelled_spans import are_nested
 from spanlab.tasks.marked_pairs import ROLES, Direction, PairClasses, decode_pairs, mark_pairs, pair_targets
 from spanlab.tasks.problem import Problem
@@ -63,8 +63,10 @@ class RelationConfig(TaskConfig):
     """What entities are found in; auto: words if the training data's entities begin and end at words."""
     nested: bool | None = None
     """Whether entities found may lie inside each other; None: told from the training data."""
+    max_width: int | None = None
+    """The widest entity that can be found, in units; None: that of the training data."""
     span: SpanConfig = field(default_factory=lambda: SpanConfig(max_width=12))
-    """Spans: how wide those are that are looked at, in units, and what their vectors are made of."""
+    """What the vectors of spans are made of."""
     inner_width: int = 150
     """Of the layers between vectors and labels."""
     training: TrainingConfig = field(
@@ -75,6 +77,8 @@ class RelationConfig(TaskConfig):
     def __post_init__(self) -> None:
         if self.inner_width < 1:
             raise ConfigError(f"'inner_width' is {self.inner_width}; it must be at least 1")
+        if self.max_width is not None and self.max_width < 1:
+            raise ConfigError(f"'max_width' is {self.max_width}; it must be at least 1")
 
 
 # ---- read
@@ -115,9 +119,12 @@ class Relations:
         spans = [sorted(example.entities or ()) for example in examples]
         if config.head == "auto":
             config = replace(config, head="markers" if all(len(each) == 2 for each in spans) else "joint")
+        texts = [example.text for example in examples]
+        places = [[(span.start, span.end) for span in each] for each in spans]
         if config.units == "auto":
-            places = [[(span.start, span.end) for span in each] for each in spans]
-            config = replace(config, units=choose_units([example.text for example in examples], places))
+            config = replace(config, units=choose_units(texts, places))
+        if config.max_width is None:
+            config = replace(config, max_width=widest_span(texts, places, config.units))  # type: ignore[arg-type]
         if config.nested is None:
             config = replace(config, nested=any(map(are_nested, spans)))
         labels = tuple(sorted(counts))
@@ -175,14 +182,17 @@ class Relations:
     def _encode_texts(
         self, examples: Sequence[RelationExample], framing: Framing, *, labelled: bool
     ) -> Iterator[Sample]:
-        units, width = self.config.units, self.config.span.max_width
+        units, width = self.config.units, self.config.max_width
         assert units != "auto", "training decides what entities are found in"
+        assert width is not None, "training decides how wide entities are"
         all_units = encode_units(framing.tokenizer, [example.text for example in examples], units)
         for number, (example, own) in enumerate(zip(examples, all_units, strict=True)):
             gold = None
             if labelled:
                 spans, names = example.entities or (), self.learnt.entity_labels
-                entities = find_gold(spans, example.row, own, names, max_width=width, refuse=self._refuse)
+                entities = find_gold(
+                    spans, example.row, own, names, max_width=width, refuse=self._refuse, setting="max_width"
+                )
                 gold = GoldRelations(entities=entities, relations=example.relations, labels=self.learnt.labels)
             yield from candidate_spans(number, own, framing, width, gold)
 

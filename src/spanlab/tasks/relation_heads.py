@@ -28,6 +28,8 @@ from spanlab.tasks.sample import Sample, SampleBatch, TensorBatch
 from spanlab.tasks.span_pairs import all_pairs
 from spanlab.tasks.spans import SpanConfig, SpanRepresentation, Spans, pool
 
+_RARE = 4.0
+"""The logarithm of how many candidates there are, in the end, for each entity, about."""
 _MOST_PAIRS = 100_000
 """Pairs that are scored at once in prediction, which bounds memory whatever a model takes for entities."""
 
@@ -146,6 +148,11 @@ class RelationSpanHead(nn.Module):
         for layer in (self.inner, self.classifier):
             if layer is not None:
                 init_weights(layer, encoder.init_std)
+        # Nearly every candidate is nothing and nearly every pair unrelated. A head that begins with saying so spends
+        # its first hundred steps on telling the others.
+        nn.init.constant_(self.pairs.classifier.bias, -_RARE / 2)
+        if self.classifier is not None:
+            nn.init.constant_(self.classifier.bias[:1], _RARE)
 
     def count(self, batch: SampleBatch) -> int:
         """The decisions: a term for each pair, and for each candidate where entities are found."""
