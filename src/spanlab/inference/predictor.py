@@ -82,7 +82,7 @@ class Predictor:
         name = self.model.name_of(task)
         chosen = self.model.tasks[name]
         framing = self.model.framing(name)
-        for readable in portions(map(_readable, rows)):
+        for readable in portions(map(readable_row, rows)):
             examples = [chosen.read(row, labelled=False) for row in readable]
             samples = encode_examples(chosen, examples, readable, framing, labelled=False)
             computed = compute(
@@ -106,7 +106,7 @@ class Predictor:
     ) -> Iterator[dict[str, Result]]:
         """Results by task for the rows of a file as they come, each row's texts encoded once where tasks allow it."""
         chosen = {name: self.model.tasks[self.model.name_of(name)] for name in tasks}
-        for readable in portions(map(_readable, rows)):
+        for readable in portions(map(readable_row, rows)):
             examples, samples = {}, {}
             for name, task in chosen.items():
                 examples[name] = [task.read(row, labelled=False) for row in readable]
@@ -195,7 +195,8 @@ def to_row(number: int, item: Input, *kinds: type[AnyTask]) -> Row:
     return Row(values=values, path=place)
 
 
-def _readable(row: Row | InputError) -> Row:
+def readable_row(row: Row | InputError) -> Row:
+    """The row; what could not be read is raised."""
     if isinstance(row, InputError):
         raise row
     return row

@@ -10,7 +10,7 @@ from spanlab.tasks.formats.reading import read_rows
 from spanlab.tasks.formats.row import Row
 from spanlab.tasks.framing import Framing
 from spanlab.tasks.sample import Sample
-from spanlab.tasks.settings import TaskDataConfig
+from spanlab.tasks.settings import TaskConfig, TaskDataConfig
 from spanlab.tasks.task import AnyTask
 
 
@@ -63,6 +63,16 @@ def read_unlabelled(task: type[AnyTask], path: str, columns: Sequence[str] = ())
         rows.append(row)
     examples = tuple(task.read(row, labelled=False) for row in rows)
     return Examples(path=path, examples=examples, rows=tuple(rows))
+
+
+def learn_task(task: type[AnyTask], config: TaskConfig, found: Examples) -> AnyTask:
+    """The task with what the training examples tell; what they lack as a whole is told with the name of their file."""
+    try:
+        return task.learn(config, found.examples)
+    except InputError as error:
+        if error.path is not None:
+            raise
+        raise InputError(error.cause, path=found.path, fix=error.fix) from None
 
 
 def encode_examples(

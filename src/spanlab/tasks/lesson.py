@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from spanlab.encoder import Model
-from spanlab.errors import InputError
 from spanlab.tasks.augmentation import refilled_copies
 from spanlab.tasks.card import CardFacts
 from spanlab.tasks.criterion import TaskCriterion
 from spanlab.tasks.data import SampleData
-from spanlab.tasks.examples import Examples, check_known_labels, encode_examples, read_labelled
+from spanlab.tasks.examples import Examples, check_known_labels, encode_examples, learn_task, read_labelled
 from spanlab.tasks.framing import Framing
 from spanlab.tasks.model import framing_for
 from spanlab.tasks.prediction import compute
@@ -22,7 +21,6 @@ from spanlab.tasks.result import Mistake, Result, Scores
 from spanlab.tasks.sample import Sample
 from spanlab.tasks.settings import TaskConfig
 from spanlab.tasks.table import find_task
-from spanlab.tasks.task import AnyTask
 from spanlab.text import Tokenizer
 from spanlab.training.place import Place, find_place
 
@@ -44,7 +42,7 @@ class Lesson:
         kind = find_task(files.task)
         self.name, self.config = name, config
         self.train = read_labelled(kind, files.train, config.data)
-        self.task: AnyTask = self._learn(kind)
+        self.task = learn_task(kind, config, self.train)
         self.dev = None if files.dev is None else read_labelled(kind, files.dev, config.data)
         if self.dev is not None:
             check_known_labels(self.task, self.dev)
@@ -54,12 +52,6 @@ class Lesson:
         self._windowed = 0
         self._dev_results: Sequence[Result] = ()
         self._dev_samples: Sequence[Sample] | None = None
-
-    def _learn(self, kind: type[AnyTask]) -> AnyTask:
-        try:
-            return kind.learn(self.config, self.train.examples)
-        except InputError as error:
-            raise InputError(error.cause, path=error.path or self.train.path, line=error.line, fix=error.fix) from None
 
     def begin(self, base: Model, tokenizer: Tokenizer) -> None:
         """Make the training samples, copies by the model's own MLM head among them where they are asked for."""
