@@ -21,7 +21,6 @@ from spanlab.tasks.result import Mistake, Result, Scores
 from spanlab.tasks.sample import Sample
 from spanlab.tasks.settings import TaskConfig
 from spanlab.tasks.table import find_task
-from spanlab.tasks.task import AnyTask
 from spanlab.text import Tokenizer
 from spanlab.training.place import Place, find_place
 
@@ -43,7 +42,7 @@ class Lesson:
         kind = find_task(files.task)
         self.name, self.config = name, config
         self.train = read_labelled(kind, files.train, config.data)
-        self.task: AnyTask = learn_task(kind, config, self.train)
+        self.task = learn_task(kind, config, self.train)
         self.dev = None if files.dev is None else read_labelled(kind, files.dev, config.data)
         if self.dev is not None:
             check_known_labels(self.task, self.dev)

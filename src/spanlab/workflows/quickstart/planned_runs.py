@@ -10,7 +10,8 @@ from typing import Any, Protocol
 
 from spanlab.pretraining.recipe import Recipe, load_recipe
 from spanlab.pretraining.run_work import build_work
-from spanlab.tasks.finetuning import FineTuning, Sources, resolve_config
+from spanlab.tasks.finetuning import Sources, resolve_config
+from spanlab.tasks.preparing import prepare
 from spanlab.workflows import finetune, pretrain
 from spanlab.workflows.quickstart import plan
 from spanlab.workflows.quickstart.pace import Pace, measure_pace
@@ -100,7 +101,7 @@ class Finetuning:
     def pace(self) -> Pace:
         """Tried on the training file itself."""
         job = self.job(Path(), 1, resume=False)
-        return measure_pace(FineTuning(job.sources, job.config).work, job.config.training)
+        return measure_pace(prepare(job.sources, job.config).work, job.config.training)
 
     def train(self, folder: Path, steps: int, *, resume: bool, watcher: Watcher) -> None:
         """As `spanlab finetune` does."""
