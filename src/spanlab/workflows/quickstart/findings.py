@@ -168,8 +168,8 @@ def _learnt(place: Workplace, beginning: str) -> str:
     if beginning == plan.UNTRAINED:
         return "nothing"
     records = read_run(place.folder / beginning).records
-    here = f"{records[-1]['step']:,} steps, {records[-1]['epoch']:.1f} times through the text"
-    return here if beginning == plan.PRETRAINED else f"as published, then {here}"
+    here = f"{records[-1]['step']:,} steps, {records[-1]['epoch']:.1f} epochs"
+    return here if beginning == plan.PRETRAINED else f"as published, {here}"
 
 
 def _samples(
