@@ -3,7 +3,7 @@
     python examples/customer_service.py [MODEL]
 
 The entry is found by the nearest vector, the answer by a model for questions. That model is made here from the
-almanac's questions, in a few minutes; with a model of your own, the two lines of `answer` are all there is to it.
+almanac's questions; with a model of your own, the two lines of `answer` are all there is to it.
 """
 
 import tempfile

@@ -44,7 +44,7 @@ RUN_ELSEWHERE = {"quickstart": "tests/workflows/test_quickstart.py"}
 
 def commands_of(block: Block) -> Iterator[str]:
     """The commands of a shell block, one by one, without comments."""
-    joined = re.sub(r"\\\n\s*", " ", block.text)
+    joined = re.sub(r"\s*\\\n\s*", " ", block.text)
     for line in joined.splitlines():
         command = line.strip().removeprefix("$ ")
         if shlex.split(command, comments=True):
