@@ -99,7 +99,7 @@ CASES: dict[str, Case] = {
         language="zh",
         task="classification",
         split=files("classification/ChnSentiCorp_zh/train.tsv", "classification/ChnSentiCorp_zh/dev.tsv"),
-        epochs=2,
+        epochs=1,
         floor=10.0,
     ),
     "resume": Case(
@@ -109,19 +109,19 @@ CASES: dict[str, Case] = {
         language="zh",
         task="qa",
         split=files("qa/cmrc2018_dev_zh.json", "qa/cmrc2018_trial_zh.json"),
-        epochs=1,
+        epochs=0.5,
         settings=WINDOWS,
     ),
     "nsmc": Case(
         language="ko",
         task="classification",
         split=files("classification/NSMC_ko/train.tsv", "classification/NSMC_ko/test.tsv"),
-        epochs=3,
+        epochs=1,
         floor=10.0,
     ),
-    "klue": Case(language="ko", task="ner", split=split_sentences("ner/klue_ko.dev"), epochs=6),
+    "klue": Case(language="ko", task="ner", split=split_sentences("ner/klue_ko.dev"), epochs=3),
     "korquad": Case(
-        language="ko", task="qa", split=split_articles("qa/korquad1_dev_ko.json"), epochs=1, settings=WINDOWS
+        language="ko", task="qa", split=split_articles("qa/korquad1_dev_ko.json"), epochs=0.5, settings=WINDOWS
     ),
 }
 
