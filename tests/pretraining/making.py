@@ -7,6 +7,7 @@ from typing import Any
 from spanlab.corpus import Options, plan_preparation, run_preparation
 from spanlab.pretraining.recipe import load_recipe
 from spanlab.text import Tokenizer
+from spanlab.text.systems import System
 from spanlab.text.tokenizer import Kind
 from spanlab.text.training import TokenizerConfig, train_tokenizer
 from spanlab.workflows.pretrain import PretrainingJob
@@ -48,9 +49,12 @@ def write_text(path: Path, *, documents: int = 60, seed: int = 1) -> Path:
     return path
 
 
-def make_tokenizer(text: Path, kind: Kind = "wordpiece", vocab_size: int = 120) -> Tokenizer:
+def make_tokenizer(
+    text: Path, kind: Kind = "wordpiece", vocab_size: int = 120, *, system: System | None = None
+) -> Tokenizer:
     """A tokenizer of the text's own words."""
-    return train_tokenizer([text.read_text(encoding="utf-8")], TokenizerConfig(kind=kind, vocab_size=vocab_size))
+    config = TokenizerConfig(kind=kind, vocab_size=vocab_size, system=system)
+    return train_tokenizer([text.read_text(encoding="utf-8")], config)
 
 
 def prepare(text: Path, tokenizer: Tokenizer, out: Path) -> Path:

@@ -19,13 +19,14 @@ from spanlab.pretraining.held_out import HeldOut
 from spanlab.pretraining.recipe import Recipe, load_recipe
 from spanlab.pretraining.run_work import WeightedCorpus, build_work
 from spanlab.pretraining.stream_data import StreamData
+from spanlab.text.systems import System
 from spanlab.text.tokenizer import Kind
 from spanlab.training.place import find_place
 from spanlab.training.records import Record
 from spanlab.workflows.pretrain import PretrainingJob, run_job
 from tests.pretraining.making import make_tokenizer, prepare, write_text
 
-KINDS: dict[str, Kind] = {"xlnet": "unigram", "gpt": "bpe", "elmo": "word"}
+KINDS: dict[System, Kind] = {"xlnet": "unigram", "gpt": "bpe", "elmo": "word"}
 BODY = ["encoder.layers=1", "encoder.width=32", "encoder.heads=2", "encoder.inner_width=128"]
 SMALL = {
     "xlnet": [
@@ -47,7 +48,7 @@ def corpora(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The same text in the tokens of each system."""
     folder = tmp_path_factory.mktemp("streams")
     text = write_text(folder / "text.txt")
-    tokenizers = {name: make_tokenizer(text, kind, 300) for name, kind in KINDS.items()}
+    tokenizers = {name: make_tokenizer(text, kind, 300, system=name) for name, kind in KINDS.items()}
     return {name: prepare(text, tokenizer, folder / name) for name, tokenizer in tokenizers.items()}
 
 
@@ -251,6 +252,19 @@ def test_what_would_break_streams_off_is_refused(
 ) -> None:
     with pytest.raises((ConfigError, InputError), match=message):
         build_work(recipe_of(name, "training.steps=1", override), [WeightedCorpus.parse(str(corpora[name]))], None)
+
+
+@pytest.mark.parametrize(
+    ("name", "other", "words"),
+    [("xlnet", "gpt", "the class token does not stand last"), ("elmo", "xlnet", "--type word has whole words")],
+)
+def test_tokens_of_another_system_are_told_of(name: str, other: str, words: str, corpora: dict[str, Path]) -> None:
+    recipe = recipe_of(name, "training.steps=1")
+    _, beginning = build_work(recipe, [WeightedCorpus.parse(str(corpora[other]))], None)
+    assert len(beginning.notes) == 1
+    assert words in beginning.notes[0]
+    _, beginning = build_work(recipe, [WeightedCorpus.parse(str(corpora[name]))], None)
+    assert beginning.notes == ()
 
 
 def test_streams_of_several_corpora_and_orders_without_plm_are_refused(corpora: dict[str, Path]) -> None:

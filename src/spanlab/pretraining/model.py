@@ -51,8 +51,20 @@ def build_model(recipe: Recipe, tokenizer: Tokenizer, init: str | Path | None = 
     if init is None:
         model = _new_model(recipe, tokenizer)
         config = model.discriminator.config if isinstance(model, Electra) else model.config
-        return Beginning(_criterion(model, recipe, {}), config, ())
+        return Beginning(_criterion(model, recipe, {}), config, _foreign_tokens(config, tokenizer))
     return _continue(recipe, tokenizer, init)
+
+
+def _foreign_tokens(config: EncoderConfig, tokenizer: Tokenizer) -> tuple[str, ...]:
+    """Where the corpus's tokens are not what the system was made for; it learns from them all the same."""
+    if config.architecture == "xlnet" and tokenizer.system != "xlnet":
+        found = f"the corpus has the special tokens of {tokenizer.system}, so the class token does not stand last"
+        return (f"{found}; a tokenizer trained with --system xlnet has XLNet's",)
+    if config.architecture == "elmo" and tokenizer.kind != "word":
+        return (
+            "the corpus has pieces of words, and ELMo's characters are those of pieces; --type word has whole words",
+        )
+    return ()
 
 
 def _new_model(recipe: Recipe, tokenizer: Tokenizer) -> Encoder | Electra:
