@@ -7,8 +7,7 @@ space at the edges for answers, which no token holds; nothing else.
 """
 
 import unicodedata
-from collections.abc import Sequence
-from itertools import groupby
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,15 +26,27 @@ def tokens_spell_their_characters(tokenizer: Tokenizer, texts: Sequence[str]) ->
     for text, tokens in zip(texts, tokenizer.encode_batch(texts), strict=True):
         counts["tokens"] += len(tokens)
         places = zip(tokens.starts.tolist(), tokens.ends.tolist(), tokens.ids.tolist(), strict=True)
-        # Tokens smaller than a character, such as the letters of a Korean syllable, share its place.
-        for (start, end), group in groupby(places, key=lambda place: place[:2]):
-            numbers = [number for _, _, number in group]
+        for start, end, numbers in _without_overlap(places):
             if tokenizer.unk_id in numbers:
                 counts["unknown"] += len(numbers)
                 continue
             spelled = "".join(tokenizer.vocabulary[number].removeprefix("##").replace("▁", "") for number in numbers)
             counts["wrong"] += _plain(spelled) != _plain(text[start:end])
     return counts
+
+
+def _without_overlap(places: Iterable[tuple[int, int, int]]) -> Iterator[tuple[int, int, list[int]]]:
+    """Runs of tokens that share a character: the letters of a Korean syllable can belong to two tokens."""
+    run: tuple[int, int, list[int]] | None = None
+    for start, end, number in places:
+        if run is not None and start < run[1]:
+            run = (run[0], max(run[1], end), [*run[2], number])
+            continue
+        if run is not None:
+            yield run
+        run = (start, end, [number])
+    if run is not None:
+        yield run
 
 
 def _plain(text: str) -> str:
