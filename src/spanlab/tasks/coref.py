@@ -202,18 +202,19 @@ class Coreference:
 
     def _gold(self, example: CorefExample, units: LabelUnits, candidates: Candidates) -> NDArray[np.int64]:
         """(C,) the cluster of each candidate; wider mentions than candidates are in none."""
+        mentions = [span for cluster in example.clusters for span in cluster]
+        self._check_units(example, units, mentions)
+        numbers = np.repeat(np.arange(len(example.clusters)) + 1, [len(cluster) for cluster in example.clusters])
+        found = candidates.find(mentions)
         clusters = np.zeros(len(candidates), dtype=np.int64)
-        for number, cluster in enumerate(example.clusters, 1):
-            self._check_units(example, units, cluster)
-            found = candidates.find(cluster)
-            clusters[found[found >= 0]] = number
+        clusters[found[found >= 0]] = numbers[found >= 0]
         return clusters
 
-    def _check_units(self, example: CorefExample, units: LabelUnits, cluster: Sequence[tuple[int, int]]) -> None:
+    def _check_units(self, example: CorefExample, units: LabelUnits, mentions: Sequence[tuple[int, int]]) -> None:
         """Refuse a mention that no candidate can ever be, unless the config says to drop such."""
         if self.config.data.bad_rows == "drop":
             return
-        starts, ends = (np.array([span[edge] for span in cluster], dtype=np.int64) for edge in (0, 1))
+        starts, ends = (np.array([span[edge] for span in mentions], dtype=np.int64) for edge in (0, 1))
         first, _ = units.find(starts, ends)
         for place in np.flatnonzero(first < 0).tolist():
             found = example.text[starts[place] : ends[place]]

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from spanlab.errors import InputError
 
 _NUMBER = 4  # bytes of a number in single precision
+_PAIR = 64  # bytes that a pair takes in coarse scores: the score, its distance, its spelling, what is allowed
+_MOST_CANDIDATES, _MOST_ROWS = 65536, 1024  # larger blocks gain nothing and spoil the caches
 _GB = 1e9
 _WORKING_SHARE = 0.5  # of what is left: the other half is for copies that torch makes
 
@@ -32,10 +34,10 @@ class Sizes:
 
     @property
     def fixed_bytes(self) -> int:
-        """Hidden states, candidates, and four sets of vectors: as they are, refined, as source, as target."""
-        hidden = 3 * self.tokens * (self.width + self.inner_width)
+        """Hidden states, candidates, and eight sets of vectors: what a round of refinement holds at a time."""
+        hidden = 3 * self.tokens * self.width
         candidates = 16 * self.candidates
-        vectors = 4 * self.mentions * self.features + 6 * self.mentions * self.antecedents
+        vectors = 8 * self.mentions * self.features + 16 * self.mentions * self.antecedents
         return _NUMBER * (hidden + candidates + vectors)
 
 
@@ -52,12 +54,13 @@ def plan_rows(sizes: Sizes, budget_gb: float) -> Rows:
     """Rows that stay within the budget; an error where not even one would."""
     left = budget_gb * _GB - sizes.fixed_bytes
     a_candidate = _NUMBER * (6 * sizes.inner_width + 4 * sizes.max_width)
-    a_coarse = _NUMBER * 8 * (min(sizes.reach, sizes.mentions) + 1)
+    a_coarse = _PAIR * min(sizes.reach + _MOST_ROWS, sizes.mentions)
     a_fine = _NUMBER * sizes.antecedents * (3 * sizes.features + 5 * sizes.inner_width)
     rows = [int(_WORKING_SHARE * left / each) for each in (a_candidate, a_coarse, a_fine)]
     if min(rows) < 1:
         needed = (sizes.fixed_bytes + max(a_candidate, a_coarse, a_fine) / _WORKING_SHARE) / _GB
         cause = f"a document of {sizes.tokens:,} tokens needs {needed:.1f} GB, and memory_gb is {budget_gb:g}"
         raise InputError(cause, fix="cut the document, or give a larger memory_gb or a smaller mention_ratio")
-    # Wider blocks than these gain nothing and spoil the caches.
-    return Rows(candidates=min(rows[0], 65536), coarse=min(rows[1], 4096), fine=min(rows[2], 2048))
+    return Rows(
+        candidates=min(rows[0], _MOST_CANDIDATES), coarse=min(rows[1], _MOST_ROWS), fine=min(rows[2], _MOST_ROWS)
+    )

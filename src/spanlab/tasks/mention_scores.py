@@ -37,15 +37,19 @@ class MentionScorer(nn.Module):
         return self.spans.features
 
     def forward(self, hidden_ND: Tensor, spans: Spans, *, rows: int) -> Tensor:
-        """(S,) scores, computed `rows` spans at a time."""
+        """(S,) scores of spans in the order of their first tokens, computed `rows` at a time."""
         prior_W = self._prior()
         blocks = []
         for start in range(0, len(spans), rows):
-            here = spans.select(torch.arange(start, min(start + rows, len(spans)), device=hidden_ND.device))
-            inner_RH = torch.relu(self.spans.project(hidden_ND, here, self.inner))
+            end = min(start + rows, len(spans))
+            first_R, last_R, widths_R = (part[start:end] for part in (spans.first_S, spans.last_S, spans.widths_S))
+            # Spans come in the order of the text: a block needs only the tokens around it.
+            lowest, highest = int(first_R[0]), int(last_R.max()) + 1
+            here = Spans(first_S=first_R - lowest, last_S=last_R - lowest, widths_S=widths_R)
+            inner_RH = torch.relu(self.spans.project(hidden_ND[lowest:highest], here, self.inner))
             score_R = self.outer(self.dropout(inner_RH)).squeeze(-1)
             if prior_W is not None:
-                score_R = score_R + prior_W[here.widths_S.clamp(max=self.max_width) - 1]
+                score_R = score_R + prior_W[widths_R.clamp(max=self.max_width) - 1]
             blocks.append(score_R)
         return torch.cat(blocks) if blocks else hidden_ND.new_zeros(0)
 
