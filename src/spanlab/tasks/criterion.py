@@ -20,6 +20,7 @@ from spanlab.objectives.objective import CriterionLoss, ObjectiveLoss
 from spanlab.tasks.head import Answering, Encoded, Head
 from spanlab.tasks.own_parts import OwnParts
 from spanlab.tasks.sample import SampleBatch, TensorBatch
+from spanlab.training.parallel import whole
 
 
 class TaskCriterion(nn.Module):
@@ -104,10 +105,9 @@ class TaskCriterion(nn.Module):
             for name in self.heads
             for metric, value in self.head(name).metrics(parts[name]).items()
         }
-        seen = (name for name in self.log_variances if parts[name].count)
-        return found | {
-            f"weight.{name}": self.weights[name] * torch.exp(-self.log_variances[name]).item() for name in seen
-        }
+        # Between steps a sharded weight lies in parts on all processes; they ask for the whole together.
+        seen = {name: whole(self.log_variances[name]) for name in self.log_variances if parts[name].count}
+        return found | {f"weight.{name}": self.weights[name] * torch.exp(-s).item() for name, s in seen.items()}
 
 
 def encode_samples(
