@@ -53,7 +53,7 @@ def test_a_block_without_spans_has_no_boundary_objective() -> None:
 
 
 @pytest.mark.parametrize("given_tokens", range(5))
-@pytest.mark.parametrize("order", permutations(range(4)))
+@pytest.mark.parametrize("order", list(permutations(range(4))))
 def test_streams_follow_the_order(order: tuple[int, ...], given_tokens: int) -> None:
     turns = [None if place < given_tokens else place - given_tokens + 1 for place in order]
     query, content = visible_pairs(turns, itself=False), visible_pairs(turns, itself=True)
