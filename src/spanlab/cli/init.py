@@ -66,6 +66,8 @@ def _export_several(folder: Path, selection: "Selection", *, overwrite: bool) ->
         files += export(load(), task, folder / name, selection, overwrite=overwrite)
         listed.append({"name": name, "task": task, "train": f"{name}/train.jsonl", "dev": f"{name}/dev.jsonl"})
         if task == "ner":
-            listed[-1]["settings"] = {"head": "span"}  # some entities lie inside others
+            # Some entities lie inside others; where Chinese and Korean are among the texts, units are characters.
+            wide = {} if selection.language == "en" else {"span": {"max_width": 48}}
+            listed[-1]["settings"] = {"head": "span", **wide}
     (folder / "tasks.yaml").write_text(yaml.safe_dump(listed, sort_keys=False), encoding="utf-8")
     return files
