@@ -148,8 +148,8 @@ class RelationSpanHead(nn.Module):
         for layer in (self.inner, self.classifier):
             if layer is not None:
                 init_weights(layer, encoder.init_std)
-        # Nearly every candidate is nothing and nearly every pair unrelated. A head that begins with saying so spends
-        # its first hundred steps on telling the others.
+        # Nearly every candidate is nothing and nearly every pair unrelated: a head that begins with saying so need not
+        # learn it first.
         nn.init.constant_(self.pairs.classifier.bias, -_RARE / 2)
         if self.classifier is not None:
             nn.init.constant_(self.classifier.bias[:1], _RARE)
