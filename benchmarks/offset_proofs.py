@@ -8,7 +8,7 @@ space at the edges for answers, which no token holds; nothing else.
 
 import unicodedata
 from collections.abc import Sequence
-from itertools import groupby
+from itertools import groupby, zip_longest
 from typing import Any
 
 import numpy as np
@@ -28,13 +28,18 @@ def tokens_spell_their_characters(tokenizer: Tokenizer, texts: Sequence[str]) ->
         counts["tokens"] += len(tokens)
         places = zip(tokens.starts.tolist(), tokens.ends.tolist(), tokens.ids.tolist(), strict=True)
         # Tokens smaller than a character, such as the letters of a Korean syllable, share its place.
-        for (start, end), group in groupby(places, key=lambda place: place[:2]):
-            numbers = [number for _, _, number in group]
+        groups = [
+            (place, [number for *_, number in group]) for place, group in groupby(places, key=lambda one: one[:2])
+        ]
+        following = [start for (start, _), _ in groups[1:]]
+        for ((start, end), numbers), after in zip_longest(groups, following):
+            spelled = "".join(tokenizer.vocabulary[number].removeprefix("##").replace("▁", "") for number in numbers)
             if tokenizer.unk_id in numbers:
                 counts["unknown"] += len(numbers)
-                continue
-            spelled = "".join(tokenizer.vocabulary[number].removeprefix("##").replace("▁", "") for number in numbers)
-            counts["wrong"] += _plain(spelled) != _plain(text[start:end])
+            elif not spelled:  # the mark of a word that is cut from its first piece: it points at where that begins
+                counts["wrong"] += start != after
+            else:
+                counts["wrong"] += _plain(spelled) != _plain(text[start:end])
     return counts
 
 
