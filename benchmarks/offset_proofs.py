@@ -44,7 +44,7 @@ def tokens_spell_their_characters(tokenizer: Tokenizer, texts: Sequence[str]) ->
 
 
 def _plain(text: str) -> str:
-    decomposed = unicodedata.normalize("NFKD", text.casefold())
+    decomposed = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())
     return "".join(character for character in decomposed if unicodedata.category(character)[0] not in "MCZ")
 
 
