@@ -7,7 +7,8 @@ space at the edges for answers, which no token holds; nothing else.
 """
 
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
+from itertools import groupby, zip_longest
 from typing import Any
 
 import numpy as np
@@ -26,31 +27,24 @@ def tokens_spell_their_characters(tokenizer: Tokenizer, texts: Sequence[str]) ->
     for text, tokens in zip(texts, tokenizer.encode_batch(texts), strict=True):
         counts["tokens"] += len(tokens)
         places = zip(tokens.starts.tolist(), tokens.ends.tolist(), tokens.ids.tolist(), strict=True)
-        for start, end, numbers in _without_overlap(places):
+        # Tokens smaller than a character, such as the letters of a Korean syllable, share its place.
+        groups = [
+            (place, [number for *_, number in group]) for place, group in groupby(places, key=lambda one: one[:2])
+        ]
+        following = [start for (start, _), _ in groups[1:]]
+        for ((start, end), numbers), after in zip_longest(groups, following):
+            spelled = "".join(tokenizer.vocabulary[number].removeprefix("##").replace("▁", "") for number in numbers)
             if tokenizer.unk_id in numbers:
                 counts["unknown"] += len(numbers)
-                continue
-            spelled = "".join(tokenizer.vocabulary[number].removeprefix("##").replace("▁", "") for number in numbers)
-            counts["wrong"] += _plain(spelled) != _plain(text[start:end])
+            elif not spelled:  # the mark of a word that is cut from its first piece: it points at where that begins
+                counts["wrong"] += start != after
+            else:
+                counts["wrong"] += _plain(spelled) != _plain(text[start:end])
     return counts
 
 
-def _without_overlap(places: Iterable[tuple[int, int, int]]) -> Iterator[tuple[int, int, list[int]]]:
-    """Runs of tokens that share a character: the letters of a Korean syllable can belong to two tokens."""
-    run: tuple[int, int, list[int]] | None = None
-    for start, end, number in places:
-        if run is not None and start < run[1]:
-            run = (run[0], max(run[1], end), [*run[2], number])
-            continue
-        if run is not None:
-            yield run
-        run = (start, end, [number])
-    if run is not None:
-        yield run
-
-
 def _plain(text: str) -> str:
-    decomposed = unicodedata.normalize("NFKD", text.casefold())
+    decomposed = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())
     return "".join(character for character in decomposed if unicodedata.category(character)[0] not in "MCZ")
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spanlab.errors import InputError
-from spanlab.text import Tokenizer, Tokens, word_spans
+from spanlab.text import Tokenizer, TokenizerConfig, Tokens, train_tokenizer, word_spans
 from tests.text.hostile_text import HONEST, hostile_text
 
 
@@ -90,6 +90,16 @@ def test_stripped_accents_stay_with_their_letter(trained: dict[str, Tokenizer]) 
         tokens = trained[name].encode(text)
         word_ends = np.append(tokens.ends[:-1][tokens.word_starts[1:]], tokens.ends[-1])
         assert word_ends.tolist() == [5, 11, 12], name
+
+
+def test_letters_that_become_a_syllable_are_covered_by_it() -> None:
+    texts = ["커플이 커피를 마시고 커튼을 쳤다", "와닿지 않았지만 좋아요"] * 4
+    tokenizer = train_tokenizer(texts, TokenizerConfig(kind="unigram", vocab_size=60, system="bert", lowercase=True))
+    text = "ㅋㅓ플 좋ㅇㅏ ㅋ"
+    tokens = tokenizer.encode(text)
+    covered = {place for start, end in zip(tokens.starts, tokens.ends, strict=True) for place in range(start, end)}
+    assert covered == {place for place, character in enumerate(text) if character != " "}
+    assert shown(text, tokens)[0] == "|ㅋㅓ플"[: 1 + int(tokens.ends[0])]
 
 
 def test_special_tokens_written_in_the_text_are_tokens(trained: dict[str, Tokenizer]) -> None:

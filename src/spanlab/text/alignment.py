@@ -6,8 +6,9 @@ tokens and for the lone "▁". A token begins a word if its first character lies
 of the token before it.
 
 Three corrections make the offsets those of the user's text: a leading space is taken off ("Ġword" covers "word"); a
-combining mark that the normalizer took away belongs to the token before it; a token that is only space is a word of
-its own, except a single space just before a word, which belongs to that word.
+combining mark that the normalizer took away, or a lone Korean letter that it put into the syllable before, belongs to
+the token before it; a token that is only space is a word of its own, except a single space just before a word, which
+belongs to that word.
 """
 
 from collections.abc import Sequence
@@ -21,6 +22,8 @@ from spanlab.text.words import MARK, SPACE, Segmenter, character_classes, code_p
 
 SEPARATOR = "\n"
 """Put after each text when several are looked at as one string: it ends words and is no part of any."""
+LETTERS = (0x3131, 0x318E)
+"""Korean letters written alone: NFKC makes one syllable of two, which `tokenizers` then places at the first."""
 
 
 def join(texts: Sequence[str]) -> str:
@@ -65,8 +68,9 @@ def _find_words(
     words = np.cumsum(begins)  # the number of the word each character is in; a space counts to the word before it
     spaces = (classes & SPACE) != 0
     trimmed = _without_leading_space(starts, ends, begins, words, spaces)
-    if ((classes & MARK) != 0).any():
-        ends = _with_stripped_marks(starts, ends, classes)
+    joinable = ((classes & MARK) != 0) | ((codes >= LETTERS[0]) & (codes <= LETTERS[1]))
+    if joinable.any():
+        ends = _with_joined_characters(starts, ends, joinable)
     last_characters = np.maximum(ends - 1, trimmed)
     word_starts = np.empty(len(starts), dtype=bool)
     word_starts[1:] = words[trimmed[1:]] != words[last_characters[:-1]]
@@ -90,11 +94,11 @@ def _without_leading_space(
     return np.where(spaces[starts] & (following < ends), following, starts)
 
 
-def _with_stripped_marks(starts: np.ndarray, ends: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """The ends moved over combining marks that no token covers."""
-    positions = np.arange(len(classes) + 1)
-    no_mark = np.append((classes & MARK) == 0, True)
-    next_base = np.minimum.accumulate(np.where(no_mark, positions, len(classes))[::-1])[::-1]
-    next_starts = np.append(starts[1:], len(classes))
+def _with_joined_characters(starts: np.ndarray, ends: np.ndarray, joinable: np.ndarray) -> np.ndarray:
+    """The ends moved over characters of this kind that no token covers."""
+    count = len(joinable)
+    bases = np.where(np.append(~joinable, True), np.arange(count + 1), count)
+    next_base = np.minimum.accumulate(bases[::-1])[::-1]
+    next_starts = np.append(starts[1:], count)
     moved: np.ndarray = np.maximum(ends, np.minimum(next_base[ends], next_starts))
     return moved
