@@ -17,7 +17,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import islice
@@ -356,23 +356,23 @@ def data_folder() -> Path:
     return folder
 
 
-def read_options() -> argparse.Namespace:
-    """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default=",".join(CONTESTS), help="tasks, separated by commas")
-    parser.add_argument("--parts", default="losses,scores", help="what is compared, separated by commas")
+def read_options(about: str | None, *, only: Iterable[str], parts: str, threads: int) -> argparse.Namespace:
+    """The command line of a contest with a plain transformers loop, with these defaults."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default=",".join(only), help="contests, separated by commas")
+    parser.add_argument("--parts", default=parts, help="what is compared, separated by commas: losses, scores")
     parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument("--train", type=int, help="training examples of each task")
-    parser.add_argument("--dev", type=int, help="dev examples of each task")
+    parser.add_argument("--train", type=int, help="training examples of each")
+    parser.add_argument("--dev", type=int, help="dev examples of each")
     parser.add_argument("--epochs", type=float)
     parser.add_argument("--batch", type=int, default=32)
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--threads", type=int, default=threads)
     return parser.parse_args()
 
 
 def main() -> None:
     """Measure and print; the last line is the result for scripts."""
-    options = read_options()
+    options = read_options(__doc__, only=CONTESTS, parts="losses,scores", threads=2)
     torch.set_num_threads(options.threads)
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()

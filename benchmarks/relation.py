@@ -28,6 +28,7 @@ from benchmarks.finetune import (
     compare_scores,
     data_folder,
     minilm,
+    read_options,
     read_task_file,
     train_ours,
 )
@@ -202,23 +203,9 @@ def measure_semeval(bench: Bench, model: Path, options: argparse.Namespace) -> d
     return {**found, "plain_score": round(plain, 2)}
 
 
-def read_options() -> argparse.Namespace:
-    """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default=",".join(["semeval", *JOINT]), help="data sets, separated by commas")
-    parser.add_argument("--parts", default="scores", help="what is compared for SemEval: losses, scores")
-    parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument("--train", type=int, help="training sentences of each data set")
-    parser.add_argument("--dev", type=int, help="dev sentences of each data set")
-    parser.add_argument("--epochs", type=float)
-    parser.add_argument("--batch", type=int, default=32)
-    parser.add_argument("--threads", type=int, default=1)
-    return parser.parse_args()
-
-
 def main() -> None:
     """Measure and print; the last line is the result for scripts."""
-    options = read_options()
+    options = read_options(__doc__, only=["semeval", *JOINT], parts="scores", threads=1)
     torch.set_num_threads(options.threads)
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
