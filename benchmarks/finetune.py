@@ -18,9 +18,11 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import islice
+from multiprocessing import get_context
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -28,7 +30,8 @@ from typing import Any
 import torch
 import transformers
 
-from benchmarks.finetune_peer import AnswerPeer, Peer, SentencePeer, TaggingPeer, half_precision
+from benchmarks.finetune_peer import AnswerPeer, Peer, SentencePeer, TaggingPeer
+from benchmarks.finetune_peer_loop import PeerLesson, answer, learn, peer_optimiser, peer_step
 from benchmarks.measure import circumstances, in_turn, print_result
 from spanlab.inference.load import load
 from spanlab.tasks.finetuning import FineTuning, Sources, resolve_config
@@ -235,25 +238,6 @@ def peer_losses(bench: Bench, folder: Path, tuning: FineTuning, config: Any) -> 
     return losses
 
 
-def peer_optimiser(model: torch.nn.Module, lr: float) -> torch.optim.Optimizer:
-    """AdamW without decay for norms and biases."""
-    named = list(model.named_parameters())
-    plain = [weight for name, weight in named if "LayerNorm" in name or name.endswith("bias")]
-    decayed = [weight for name, weight in named if not ("LayerNorm" in name or name.endswith("bias"))]
-    groups = [{"params": decayed, "weight_decay": 0.01}, {"params": plain, "weight_decay": 0.0}]
-    return torch.optim.AdamW(groups, lr=lr, fused=True)
-
-
-def peer_step(model: torch.nn.Module, optimiser: torch.optim.Optimizer, loss: torch.Tensor, lr: float) -> None:
-    """One update."""
-    for group in optimiser.param_groups:
-        group["lr"] = lr
-    loss.backward()
-    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-    optimiser.step()
-    optimiser.zero_grad()
-
-
 # ---- scores and speed
 
 
@@ -283,44 +267,37 @@ def train_ours(bench: Bench, model: Path, seed: int) -> tuple[Trained, FineTunin
     return Trained(score=score, seconds=seconds, predict=lambda count, size: product.predict(rows[:count])), tuning
 
 
-def train_peer(bench: Bench, model: Path, seed: int, tuning: FineTuning) -> Trained:
-    """The plain loop: shuffled batches, padded to their longest, bf16 autocast."""
-    transformers.set_seed(seed)
-    peer = bench.contest.peer(model, tuning.task)
-    features = peer.features(tuning.train.examples)
-    network = peer.build().train()
-    training = tuning.config.training
-    steps_an_epoch = -(-len(features) // bench.options.batch)
-    total = round(steps_an_epoch * bench.epochs)
-    optimiser = peer_optimiser(network, training.lr)
-    order = torch.Generator().manual_seed(seed)
-    began, step = time.perf_counter(), 0
-    while step < total:
-        for chosen in torch.randperm(len(features), generator=order).split(bench.options.batch):
-            batch = peer.labelled([features[i] for i in chosen.tolist()])
-            with half_precision():
-                loss = peer.loss(network, batch)
-            peer_step(network, optimiser, loss, training.lr * learning_rate_factor(step, total, training))
-            step += 1
-            if step == total:
-                break
-    seconds = time.perf_counter() - began
+def train_peer(bench: Bench, model: Path, seed: int, tuning: FineTuning, peer: ProcessPoolExecutor) -> Trained:
+    """The plain loop, in the process that holds it."""
     assert tuning.dev is not None
-    examples = tuning.dev.examples
-    score = peer.score(examples, peer.predict(network, examples))
-    return Trained(
-        score=score,
-        seconds=seconds,
-        predict=lambda count, size: peer.predict(network, examples[:count], batch_size=size),
+    lesson = PeerLesson(
+        peer=bench.contest.peer,
+        folder=model,
+        task=tuning.task,
+        train=tuning.train.examples,
+        dev=tuning.dev.examples,
+        training=tuning.config.training,
+        epochs=bench.epochs,
+        batch=bench.options.batch,
+        threads=bench.options.threads,
+        seed=seed,
     )
+    score, seconds = peer.submit(learn, lesson).result()
+    return Trained(score=score, seconds=seconds, predict=lambda count, size: peer.submit(answer, count, size).result())
 
 
 def compare_scores(bench: Bench, model: Path, seeds: int) -> dict[str, Any]:
-    """Scores over seeds, and the ratios of the times."""
+    """Scores over seeds, and the ratios of the times; the peer in a process of its own, with memory of its own."""
+    with ProcessPoolExecutor(max_workers=1, mp_context=get_context("spawn")) as peer:
+        return compare_with(peer, bench, model, seeds)
+
+
+def compare_with(process: ProcessPoolExecutor, bench: Bench, model: Path, seeds: int) -> dict[str, Any]:
+    """The comparison, with the peer's process given."""
     ours, theirs = [], []
     for seed in range(seeds):
         mine, tuning = train_ours(bench, model, seed)
-        peer = train_peer(bench, model, seed, tuning)
+        peer = train_peer(bench, model, seed, tuning, process)
         ours.append(mine)
         theirs.append(peer)
         print(

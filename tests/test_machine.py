@@ -1,4 +1,4 @@
-"""What the machine can do: freed memory is kept when asked for."""
+"""What the machine can do: freed memory is kept when asked for, and given back."""
 
 import subprocess
 import sys
@@ -33,3 +33,21 @@ def test_kept_memory_costs_no_fresh_pages() -> None:
         pytest.skip("this system's allocator cannot be asked")
     assert faults < 100
     assert measure("leave")[1] > 2 * max(50, faults)
+
+
+GIVE_BACK = """
+import numpy as np
+from spanlab.machine import give_freed_memory_back, held_memory_gb, keep_freed_memory
+keep_freed_memory()
+np.ones(50_000_000)
+kept, given = held_memory_gb(), give_freed_memory_back()
+print(int(given), kept - held_memory_gb())
+"""
+
+
+def test_kept_memory_can_be_given_back() -> None:
+    done = subprocess.run([sys.executable, "-c", GIVE_BACK], capture_output=True, text=True, check=True)
+    given, gigabytes = done.stdout.split()
+    if given == "0":
+        pytest.skip("this system's allocator cannot be asked")
+    assert 0.3 < float(gigabytes) < 0.5

@@ -15,8 +15,9 @@ from typing import Generic, Literal
 import torch
 from torch import nn
 
-from spanlab.machine import keep_freed_memory, matrix_rate, peak_memory_gb
+from spanlab.machine import matrix_rate, peak_memory_gb
 from spanlab.training.checkpoints import Progress
+from spanlab.training.freed_memory import FreedMemory
 from spanlab.training.guards import SpikeWatch
 from spanlab.training.interrupts import Interrupts
 from spanlab.training.parallel import put_shards_back
@@ -39,7 +40,7 @@ class Training(Generic[Batch]):
     def __init__(
         self, work: Work[Batch], config: TrainingConfig, run: RunFolder, place: Place, *, seed: int = 0
     ) -> None:
-        keep_freed_memory()
+        self._memory = FreedMemory()
         if config.threads:
             torch.set_num_threads(config.threads)
         self.work, self.config, self.run, self.place = work, config, run, place
@@ -141,6 +142,7 @@ class Training(Generic[Batch]):
         wish = self._interrupts.received is not None or self._out_of_time()
         result = self._stepper.step(self.progress.step, stop=wish)
         speed = result.tokens / (time.perf_counter() - began)
+        self._memory.after_step()
         notes = self._spikes.look(result.loss)
         self.progress = replace(self.progress, step=self.progress.step + 1, recent_loss=self._spikes.recent)
         metrics = {
