@@ -59,6 +59,18 @@ def test_an_output_is_gone_on_with(place: Path) -> None:
     assert ids == [json.loads(line)["id"] for line in lines]
 
 
+def test_an_output_stays_until_there_is_a_new_one(place: Path) -> None:
+    """Neither a refused option nor a missing input costs what was written before."""
+    dev, out = str(place / "data" / "dev.jsonl"), place / "kept.jsonl"
+    out.write_text("of an earlier day\n")
+    command = ("predict", str(place / "run"), "--output", str(out), "--overwrite", "--input")
+    assert run_here(*command, dev, "--redact").returncode == 2
+    assert run_here(*command, str(place / "missing.jsonl")).returncode == 2
+    assert out.read_text() == "of an earlier day\n"
+    assert run_here(*command, dev).returncode == 0
+    assert "of an earlier day" not in out.read_text()
+
+
 def test_texts_for_people_and_vectors(place: Path) -> None:
     texts = place / "texts.txt"
     texts.write_text("the river rose again\n\nshe won the race\n")

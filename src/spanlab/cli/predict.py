@@ -54,17 +54,18 @@ def predict(
     from spanlab.inference.load import load
     from spanlab.tasks.formats.reading import read_rows
 
-    done = prepare_output(output, resume=resume, overwrite=overwrite)
     predictor = load(model, device=device)
-    if task is not None and (task == "all" or "," in task):
-        _refuse_other_tasks("several", model, redact=redact, resolve=resolve, triples=triples is not None)
+    together = task is not None and (task == "all" or "," in task)
+    name = "" if together else predictor.model.name_of(task)
+    kind = "several" if together else predictor.model.tasks[name].name
+    _refuse_other_tasks(kind, model, redact=redact, resolve=resolve, triples=triples is not None)
+    _check_triples(triples, coref, resume=resume, overwrite=overwrite)
+    done = prepare_output(output, resume=resume, overwrite=overwrite)
+    if task is not None and together:
         several = answers_together(predictor, task, source, columns, batch_tokens=batch_tokens, done=done)
         tell(several, output, done, as_json=as_json)
         return
-    name = predictor.model.name_of(task)
     chosen = predictor.model.tasks[name]
-    _refuse_other_tasks(chosen.name, model, redact=redact, resolve=resolve, triples=triples is not None)
-    _check_triples(triples, coref, resume=resume, overwrite=overwrite)
     rows = islice(read_rows(source, chosen.shape, columns.split(",") if columns else ()), done, None)
     if engine == "local":
         results = predictor.predict_rows(rows, task=name, batch_tokens=batch_tokens, first=done)

@@ -3,8 +3,9 @@
 import json
 import sys
 from collections.abc import Callable, Iterator
+from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
@@ -14,6 +15,8 @@ from spanlab.errors import InputError
 if TYPE_CHECKING:
     from spanlab.tasks.result import Result
 
+Anything = TypeVar("Anything")
+
 
 def prepare_output(output: Path | None, *, resume: bool, overwrite: bool) -> int:
     """How many results an output holds already; a last line that was cut off is taken away."""
@@ -22,7 +25,6 @@ def prepare_output(output: Path | None, *, resume: bool, overwrite: bool) -> int
     if not resume and not overwrite:
         raise InputError("is there already", path=output, fix="go on with --resume, or replace it with --overwrite")
     if overwrite:
-        output.unlink()
         return 0
     data = output.read_bytes()
     whole = data[: data.rfind(b"\n") + 1]
@@ -64,9 +66,9 @@ def _redacted(result: "Result") -> dict[str, Any]:
 
 
 def _write(results: Iterator[dict[str, Any]], output: Path, done: int) -> None:
-    written = 0
-    with output.open("a", encoding="utf-8", newline="\n") as file:
-        for values in results:
+    written, begun = 0, _begin(results)
+    with output.open("a" if done else "w", encoding="utf-8", newline="\n") as file:
+        for values in begun:
             file.write(json.dumps(values, ensure_ascii=False) + "\n")
             written += 1
     note(f"{output}: {done + written} results")
@@ -78,13 +80,18 @@ def write_conll(results: Iterator["Result"], output: Path, *, resume: bool) -> N
 
     if resume:
         raise InputError("--resume is for JSON lines", path=output, fix="name the output .jsonl")
-    written = 0
+    written, begun = 0, _begin(results)
     with output.open("w", encoding="utf-8", newline="\n") as file:
-        for result in results:
+        for result in begun:
             assert isinstance(result, CorefResult)
             file.write(result.to_conll())
             written += 1
     note(f"{output}: {written} documents")
+
+
+def _begin(results: Iterator[Anything]) -> Iterator[Anything]:
+    """The same results, the first of them computed: what is wrong with the input shows before the output is touched."""
+    return chain(list(islice(results, 1)), results)
 
 
 def _line(values: dict[str, Any]) -> str:
