@@ -93,7 +93,7 @@ CONTESTS = {
         metric="f1",
         peer=AnswerPeer,
         lr=2e-4,
-        epochs=3.0,
+        epochs=2.0,
         length=384,
         every=43,
     ),
@@ -106,7 +106,7 @@ CONTESTS = {
         metric="f1",
         peer=TaggingPeer,
         lr=1e-4,
-        epochs=3.0,
+        epochs=2.0,
         length=256,
     ),
     "sst2": Contest(
@@ -118,7 +118,7 @@ CONTESTS = {
         metric="accuracy",
         peer=SentencePeer,
         lr=5e-5,
-        epochs=2.0,
+        epochs=1.0,
         length=128,
     ),
     "stsb": Contest(
@@ -130,7 +130,7 @@ CONTESTS = {
         metric="spearman",
         peer=SentencePeer,
         lr=5e-5,
-        epochs=3.0,
+        epochs=1.0,
         length=128,
     ),
 }
