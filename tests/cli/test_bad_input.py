@@ -63,6 +63,9 @@ BAD = {
     "tsv other columns": Bad(
         "classification", "b.tsv", "review_body\tstars\nfine\t1\n", "no column is called 'text'", 1
     ),
+    "tsv labels under another name": Bad(
+        "classification", "b.tsv", "review\topinion\nfine\t1\n", "such as opinion:label", 2
+    ),
     "tsv row too short": Bad("classification", "b.tsv", "text\tlabel\nfine\t1\nbad\n", "1 columns", 3),
     "tsv label is empty": Bad("classification", "b.tsv", "text\tlabel\nfine\t\n", "'label' is empty", 2),
     "csv quote not closed": Bad("classification", "b.csv", 'text,label\nfine,1\n"bad,0\n', "not valid CSV", 3),

@@ -84,9 +84,19 @@ def test_a_table_without_header_takes_named_columns(tmp_path: Path) -> None:
     assert values(with_header, columns=("label", "text")) == [{"label": "1", "text": "yes"}]
 
 
+def test_columns_are_told_by_what_the_header_calls_them(tmp_path: Path) -> None:
+    """What is not told is found by its usual name; a name may hold the sign that divides."""
+    path = write(tmp_path / "a.csv", "id,mark: 1,review,text\n7,good,fine,x\n")
+    columns = ("review:text", "mark: 1:label")
+    assert values(path, columns=columns) == [{"id": "7", "text": "fine", "label": "good"}]
+
+
 @pytest.mark.parametrize(
     ("content", "columns", "line", "words"),
     [
+        ("review\tmark\na\t1\n", ("reviw:text",), 1, "no column is called 'reviw' (did you mean 'review'?)"),
+        ("review\tmark\na\t1\n", ("review:txt",), None, "did you mean 'text'"),
+        ("review\tmark\na\t1\n", ("review:text", "label"), None, "'label' by its place and others by the header"),
         ("gj04\t1\t\tShe left.\n", (), 1, "no column is called 'text'"),
         ("text\tlabel\na\t1\nb\n", (), 3, "1 columns, and the header has 2"),
         ("a\t1\nb\t1\tc\n", ("text", "label"), 2, "data.columns names 2"),

@@ -29,7 +29,7 @@ def check(
     tokenizer: Annotated[Path | None, typer.Option(help="Folder of the model or tokenizer, to count tokens.")] = None,
     length: Annotated[int, typer.Option(help="The most tokens of a sequence.")] = 512,
     columns: Annotated[
-        str | None, typer.Option(help="Fields of a table without header, such as _,label,_,text.")
+        str | None, typer.Option(help="Which column is which, such as review:text; without header, _,label,_,text.")
     ] = None,
     fix: Annotated[Path | None, typer.Option(help="Write what is right or can be mended here, as JSON lines.")] = None,
     every: Annotated[bool, typer.Option("--all", help=f"Print every problem, not the first {_SHOWN}.")] = False,

@@ -14,7 +14,7 @@ def embed(
     output: Annotated[Path, typer.Option(help="NumPy file (.npy) of one row a text.")],
     source: Annotated[str, typer.Option("--input", help="File of texts; - reads JSON lines.")] = "-",
     columns: Annotated[
-        str | None, typer.Option(help="Fields of a table without header, such as _,label,_,text.")
+        str | None, typer.Option(help="Which column is which, such as review:text; without header, _,label,_,text.")
     ] = None,
     batch_tokens: Annotated[int, typer.Option(min=1, help="The most tokens computed at once.")] = 16384,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output.")] = False,

@@ -15,7 +15,7 @@ def evaluate(
     data: Annotated[str, typer.Option(help="Labelled file.")],
     task: Annotated[str | None, typer.Option(help="Which task, where the model has several.")] = None,
     columns: Annotated[
-        str | None, typer.Option(help="Fields of a table without header, such as _,label,_,text.")
+        str | None, typer.Option(help="Which column is which, such as review:text; without header, _,label,_,text.")
     ] = None,
     device: Annotated[Literal["auto", "cpu", "cuda", "mps"], typer.Option(help="Where the model runs.")] = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print the scores as JSON.")] = False,

@@ -27,7 +27,7 @@ def predict(
         str | None, typer.Option(help="Which task, where the model has several; a,b or all answers them together.")
     ] = None,
     columns: Annotated[
-        str | None, typer.Option(help="Fields of a table without header, such as _,label,_,text.")
+        str | None, typer.Option(help="Which column is which, such as review:text; without header, _,label,_,text.")
     ] = None,
     batch_tokens: Annotated[int, typer.Option(min=1, help="The most tokens computed at once.")] = 16384,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with an output that was not finished.")] = False,

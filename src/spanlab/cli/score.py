@@ -14,7 +14,7 @@ def score(
         str, typer.Option(help="Predictions, in the form of `spanlab predict --json` or of the field.")
     ],
     columns: Annotated[
-        str | None, typer.Option(help="Fields of tables without header, such as _,label,_,text.")
+        str | None, typer.Option(help="Which column is which, such as review:text; without header, _,label,_,text.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the scores as JSON.")] = False,
 ) -> None:

@@ -7,11 +7,20 @@ from spanlab.tasks.formats.row import Row
 from spanlab.tasks.problem import Problem
 
 
+def missing_field(row: Row, name: str) -> Problem:
+    """A field that is not there: in a table, a column of another name."""
+    if not row.columns:
+        return Problem(kind="missing field", cause=f"the field '{name}' is missing", fix=f'write "{name}": "…"')
+    cause = f"no column is called '{name}'; there are {', '.join(row.columns[:8])}"
+    fix = f"say which one it is by data.columns (--columns), such as {row.columns[-1]}:{name}"
+    return Problem(kind="missing field", cause=cause, fix=fix)
+
+
 def text_problems(row: Row, name: str) -> Iterator[Problem]:
     """Whether a field holds text that can be encoded."""
     value = row.values.get(name)
     if value is None:
-        yield Problem(kind="missing field", cause=f"the field '{name}' is missing", fix=f'write "{name}": "…"')
+        yield missing_field(row, name)
     elif not isinstance(value, str):
         yield Problem(kind="wrong type", cause=f"'{name}' is {shown(value)}; it must be text")
     elif not value.strip():
@@ -27,7 +36,7 @@ def label_problems(row: Row, name: str) -> Iterator[Problem]:
     """Whether a field holds one label: text or a whole number."""
     value = row.values.get(name)
     if value is None:
-        yield Problem(kind="missing field", cause=f"the field '{name}' is missing", fix=f'write "{name}": "…"')
+        yield missing_field(row, name)
     elif not is_label(value):
         yield Problem(kind="wrong type", cause=f"'{name}' is {shown(value)}; a label is text or a whole number")
     elif not str(value).strip():

@@ -19,7 +19,8 @@ class TaskDataConfig:
     """The `data` section: how files are read and how text becomes sequences."""
 
     columns: tuple[str, ...] = ()
-    """The fields in a table's columns, or `word` and `tag` in a column file, from the left; `_` skips one."""
+    """Which column of a table is which field: `review:text` by its header; without one, and for `word` and `tag` in a
+    column file, all from the left, where `_` skips one."""
     length: int = 512
     """Tokens of a sequence, special ones included; a model with fewer positions takes what it can."""
     stride: int | None = None

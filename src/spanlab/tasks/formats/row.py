@@ -16,6 +16,8 @@ class Row:
     """None for an example that came from Python."""
     line: int | None = None
     """Where the example begins in the file, from 1."""
+    columns: tuple[str, ...] = ()
+    """What the header of its table calls the columns; empty where there is none."""
 
     def error(self, cause: str, fix: str | None = None) -> InputError:
         """The error that names this row's place."""

@@ -1,7 +1,7 @@
 """Tables: tab-separated values as GLUE writes them (no quoting), and CSV.
 
-Columns are found by the names of the header, in any order and under the usual other names; `data.columns` names them
-from the left where there is no header.
+Columns are found by the names of the header, in any order and under the usual other names. `data.columns` says which
+one is meant where a header calls it otherwise (`review:text`), and names them from the left where there is no header.
 """
 
 import csv
@@ -13,6 +13,7 @@ from spanlab.tasks.formats.row import FileShape, Row
 
 Cells = tuple[int, list[str] | InputError]
 SKIPPED = "_"
+RENAMES = ":"
 
 
 def read_tsv(path: str, shape: FileShape, columns: Sequence[str] = ()) -> Iterator[Row | InputError]:
@@ -51,7 +52,10 @@ def _csv_cells(path: str) -> Iterator[Cells]:
 
 
 def _rows(path: str, shape: FileShape, columns: Sequence[str], numbered: Iterable[Cells]) -> Iterator[Row | InputError]:
+    renamed = _renamed(shape, columns)
+    columns = () if renamed else columns
     places: Mapping[str, int] | None = _named(shape, columns) if columns else None
+    header: tuple[str, ...] = ()
     width, first = len(columns), True
     for number, cells in numbered:
         if isinstance(cells, InputError):
@@ -60,7 +64,7 @@ def _rows(path: str, shape: FileShape, columns: Sequence[str], numbered: Iterabl
         is_header = first and (not columns or _is_header(shape, cells, columns))
         first = False
         if is_header and not columns:
-            places, width = _header(path, shape, cells), len(cells)
+            places, width, header = _header(path, shape, cells, renamed), len(cells), tuple(cells)
         if is_header:
             continue
         assert places is not None
@@ -70,22 +74,41 @@ def _rows(path: str, shape: FileShape, columns: Sequence[str], numbered: Iterabl
             yield InputError(cause, path=path, line=number, fix="a cell must not hold the separator")
             continue
         values = {name: cells[place] for name, place in places.items()}
-        yield Row(values=values, path=path, line=number)
+        yield Row(values=values, path=path, line=number, columns=header)
 
 
-def _header(path: str, shape: FileShape, cells: Sequence[str]) -> dict[str, int]:
+def _renamed(shape: FileShape, columns: Sequence[str]) -> dict[str, str]:
+    """Fields by what the header calls them, where `columns` says so; empty where it names columns from the left."""
+    pairs = [column.rpartition(RENAMES) for column in columns]
+    if not any(separator for _, separator, _ in pairs):
+        return {}
+    for column, (_, separator, name) in zip(columns, pairs, strict=True):
+        if not separator:
+            fix = f"write every one as COLUMN{RENAMES}FIELD, or none"
+            raise InputError(f"data.columns names '{column}' by its place and others by the header", fix=fix)
+        _check_field(shape, name)
+    return {column: name for column, _, name in pairs}
+
+
+def _header(path: str, shape: FileShape, cells: Sequence[str], renamed: Mapping[str, str]) -> dict[str, int]:
     """The place of each field; an error where a required one is not there."""
+    shown = ", ".join(cell[:40] for cell in cells[:8])
     found: dict[str, int] = {}
+    for column, name in renamed.items():
+        if column not in cells:
+            cause = f"no column is called '{column}'{did_you_mean(column, cells)}; there are {shown}"
+            raise InputError(cause, path=path, line=1, fix="mend data.columns (--columns)")
+        found[name] = cells.index(column)
     for name, others in shape.fields.items():
         place = next((cells.index(known) for known in (name, *others) if known in cells), None)
         if place is not None:
-            found[name] = place
+            found.setdefault(name, place)
     for name in shape.required:
         if name not in found:
             hint = did_you_mean(name, cells)
-            shown = ", ".join(cell[:40] for cell in cells[:8])
             fix = (
-                f"name the columns from the left by data.columns (--columns), such as {_suggestion(shape, len(cells))}"
+                f"say which one it is by data.columns (--columns), such as {cells[0][:40]}{RENAMES}{name}; or, without "
+                f"a header, name all from the left, such as {_suggestion(shape, len(cells))}"
             )
             raise InputError(f"no column is called '{name}'{hint}; there are {shown}", path=path, line=1, fix=fix)
     return found
@@ -99,14 +122,18 @@ def _suggestion(shape: FileShape, width: int) -> str:
 
 def _named(shape: FileShape, columns: Sequence[str]) -> dict[str, int]:
     for name in columns:
-        if name != SKIPPED and name not in shape.fields:
-            known = ", ".join(shape.fields)
-            hint = did_you_mean(name, shape.fields)
-            raise InputError(f"data.columns names '{name}'{hint}; a column is {known}, or {SKIPPED} for none of them")
+        if name != SKIPPED:
+            _check_field(shape, name)
     for name in shape.required:
         if name not in columns:
             raise InputError(f"data.columns does not name '{name}'", fix=f"put {name} where its column is")
     return {name: place for place, name in enumerate(columns) if name != SKIPPED}
+
+
+def _check_field(shape: FileShape, name: str) -> None:
+    if name not in shape.fields:
+        known, hint = ", ".join(shape.fields), did_you_mean(name, shape.fields)
+        raise InputError(f"data.columns names '{name}'{hint}; a column is {known}, or {SKIPPED} for none of them")
 
 
 def _is_header(shape: FileShape, cells: Sequence[str], columns: Sequence[str]) -> bool:
