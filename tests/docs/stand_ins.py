@@ -70,6 +70,8 @@ def furnish(workspace: Path, stock: Path, code: str) -> None:
     place(("tasks.yaml",), lambda target: target.write_text(yaml.safe_dump(TASK_LIST), encoding="utf-8"))
     for name, task in TABLES.items():
         place((name,), partial(_copy_table, stock / "labelled" / task))
+    place(("reviews.csv",), lambda target: target.write_text("review,opinion\n" + "fine,good\ndull,bad\n" * 4))
+    place(("new.csv",), lambda target: target.write_text("number,review\n1,fine and dull\n"))
     if "tasks.yaml" in code:
         for name in ("sst2", "conll"):
             _copy_table(stock / "labelled" / TABLES[name], workspace / name)
