@@ -1,10 +1,11 @@
 """Questions without an answer: half of SQuAD 2.0's dev set split by article into training, tuning and test.
 
-    python -m benchmarks.no_answer [--epochs 3] [--threads 2] [--train N]
+    python -m benchmarks.no_answer [--epochs 2] [--threads 2] [--train N] [--answerable 2000]
 
-The real MiniLM is trained on three fifths of the articles, the threshold of no answer is tuned on one fifth and used on
-the last, which neither training nor tuning has seen. Beside it stands the score of never answering, which is the share
-of questions that have no answer, and the score of always answering.
+The real MiniLM is trained on three fifths of the articles, together with questions of SQuAD 1.1, which all have an
+answer: the articles alone are too few to learn answering from. The threshold of no answer is tuned on one fifth and
+used on the last, which neither training nor tuning has seen. Beside it stands the score of never answering, which is
+the share of questions that have no answer, and the score of always answering.
 """
 
 import argparse
@@ -17,7 +18,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.finetune import data_folder, minilm
+from benchmarks.finetune import data_folder, minilm, read_squad
 from benchmarks.measure import circumstances, print_result
 from spanlab.inference.load import load
 from spanlab.inference.predictor import Predictor
@@ -26,8 +27,8 @@ from spanlab.tasks.qa import THRESHOLD, QuestionAnswering
 from spanlab.workflows.finetune import finetune
 
 
-def write_parts(folder: Path, most: int | None) -> dict[str, Path]:
-    """The articles, in the order of their titles, dealt out to three files."""
+def write_parts(folder: Path, most: int | None, answerable: int) -> dict[str, Path]:
+    """The articles, in the order of their titles, dealt out to three files; more questions for training."""
     document = json.loads((data_folder() / "qa/squad2_half_dev.json").read_text(encoding="utf-8"))
     articles = sorted(document["data"], key=lambda article: str(article["title"]))
     parts: dict[str, list[Any]] = {"train": [], "tune": [], "test": []}
@@ -36,7 +37,7 @@ def write_parts(folder: Path, most: int | None) -> dict[str, Path]:
     files = {name: folder / f"{name}.jsonl" for name in parts}
     for name, path in files.items():
         rows = [row for article in parts[name] for row in questions(article)]
-        chosen = rows[:most] if name == "train" else rows
+        chosen = rows[:most] + more_questions(answerable) if name == "train" else rows
         path.write_text("".join(json.dumps(row) + "\n" for row in chosen), encoding="utf-8")
     return files
 
@@ -53,6 +54,12 @@ def questions(article: dict[str, Any]) -> list[dict[str, Any]]:
         for paragraph in article["paragraphs"]
         for one in paragraph["qas"]
     ]
+
+
+def more_questions(count: int) -> list[dict[str, Any]]:
+    """Questions of SQuAD 1.1, taken evenly from all its articles."""
+    rows = list(read_squad(data_folder() / "qa/squad1_train.json.xz"))
+    return rows[:: len(rows) // count][:count] if count else []
 
 
 def always_answering(model: Predictor, path: Path) -> float:
@@ -72,14 +79,15 @@ def never_answering(rows: Sequence[dict[str, Any]]) -> float:
 def main() -> None:
     """Measure and print; the last line is the result for scripts."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--epochs", type=float, default=3.0)
+    parser.add_argument("--epochs", type=float, default=2.0)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--train", type=int, help="at most so many training questions")
+    parser.add_argument("--train", type=int, help="at most so many questions of the articles")
+    parser.add_argument("--answerable", type=int, default=2000, help="questions of SQuAD 1.1")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     about = circumstances()
     with tempfile.TemporaryDirectory() as folder:
-        files = write_parts(Path(folder), options.train)
+        files = write_parts(Path(folder), options.train, options.answerable)
         training = {"lr": 2e-4, "epochs": options.epochs, "eval_every": 10**9, "threads": options.threads}
         run = Path(folder) / "run"
         finetune(
