@@ -235,6 +235,8 @@ def test_the_table_says_so_when_pretraining_does_not_help() -> None:
 
     assert "-7.5 points: it did not help" in said(20.0, 12.5)
     assert "+0.5 points: with so few examples that is no difference" in said(20.0, 20.5)
+    assert "An F1 of 12.5 means that entities were not learnt" in said(12.5, 3.0)
+    assert "not learnt" not in said(12.5, 30.0)
     assert "+30.0 points." in said(20.0, 50.0)
     assert "MiniLM is not installed" in said(20.0, 50.0)
 

@@ -5,6 +5,8 @@ from spanlab.workflows.quickstart.findings import Findings
 
 _NOISE = 3.0
 """Points; the almanac's test files are small, and a smaller difference says nothing."""
+_LEARNT = 20.0
+"""Points; a model below this has hardly begun to learn its task."""
 
 
 def header() -> tuple[str, ...]:
@@ -34,6 +36,7 @@ def remarks(findings: Findings) -> list[str]:
     before, after = findings.row(plan.UNTRAINED), findings.row(plan.PRETRAINED)
     if before is not None and after is not None:
         said += [_worth(task, before.scores[task.name], after.scores[task.name]) for task in plan.TASKS]
+    said += [_not_learnt(task, findings) for task in plan.TASKS if _best_score(task, findings) < _LEARNT]
     if findings.left_out:
         said.append(f"Not in the table: {findings.left_out}.")
     return said
@@ -47,6 +50,15 @@ def _worth(task: plan.QuickstartTask, before: dict[str, float], after: dict[str,
     if gain < -_NOISE:
         return f"{told}: it did not help."
     return f"{told}: with so few examples that is no difference."
+
+
+def _best_score(task: plan.QuickstartTask, findings: Findings) -> float:
+    return findings.best(task).scores[task.name][task.metrics[0]]
+
+
+def _not_learnt(task: plan.QuickstartTask, findings: Findings) -> str:
+    best = _best_score(task, findings)
+    return f"An F1 of {best:.1f} means that {task.title} were not learnt in this time; --budget gives more of it."
 
 
 def _named(metric: str) -> str:
