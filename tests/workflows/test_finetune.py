@@ -213,6 +213,15 @@ def test_bad_rows_are_dropped_on_request_and_counted(
     assert any("1 examples left out (empty text)" in line for line in tuning.notes())
 
 
+def test_a_narrow_body_at_a_published_rate_is_told_of(
+    tiny_model: Path, files: tuple[Path, Path], tmp_path: Path
+) -> None:
+    for lr, told in ((2e-5, True), (5e-4, False)):
+        asked = job(tiny_model, files, tmp_path / "run", training={"lr": lr})
+        notes = FineTuning(asked.sources, asked.config).notes()
+        assert any("training.lr=5e-4" in line for line in notes) == told
+
+
 def test_the_page_shows_labels_confusions_and_errors(
     tiny_model: Path, files: tuple[Path, Path], tmp_path: Path
 ) -> None:

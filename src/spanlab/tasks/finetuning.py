@@ -34,6 +34,9 @@ from spanlab.training.place import Place
 from spanlab.training.settings import TrainingConfig
 from spanlab.training.work import Work
 
+NARROW, SMALL_RATE = 384, 1e-4
+"""A body narrower than this learns next to nothing at published rates, which are smaller than that."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Sources:
@@ -144,4 +147,10 @@ class FineTuning:
 
     def notes(self) -> list[str]:
         """What a person should know before the run."""
-        return self.lesson.notes()
+        width, lr = self.encoder.config.width, self.config.training.lr
+        if width >= NARROW or lr >= SMALL_RATE:
+            return self.lesson.notes()
+        slow = (
+            f"a learning rate of {lr:g} is for bodies of 768, and this one is {width} wide: training.lr=5e-4 suits it"
+        )
+        return [*self.lesson.notes(), slow]
