@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from spanlab.cli.columns import ColumnsOption, split_columns
 from spanlab.cli.output import note, print_json, print_table
 
 if TYPE_CHECKING:
@@ -28,9 +29,7 @@ def check(
     ] = None,
     tokenizer: Annotated[Path | None, typer.Option(help="Folder of the model or tokenizer, to count tokens.")] = None,
     length: Annotated[int, typer.Option(help="The most tokens of a sequence.")] = 512,
-    columns: Annotated[
-        str | None, typer.Option(help="Which column is which, such as review:text; without header, _,label,_,text.")
-    ] = None,
+    columns: ColumnsOption = None,
     fix: Annotated[Path | None, typer.Option(help="Write what is right or can be mended here, as JSON lines.")] = None,
     every: Annotated[bool, typer.Option("--all", help=f"Print every problem, not the first {_SHOWN}.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
@@ -47,7 +46,7 @@ def check(
     from spanlab.text import Tokenizer
 
     kind = find_task(task)
-    settings = TaskDataConfig(columns=tuple(columns.split(",")) if columns else (), length=length)
+    settings = TaskDataConfig(columns=split_columns(columns), length=length)
     loaded = None if tokenizer is None else Tokenizer.load(tokenizer)
     report = check_file(kind, file, settings, train=train, tokenizer=loaded)
     mended = None if fix is None else fix_file(kind, file, settings, fix)

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from spanlab.cli.columns import ColumnsOption, split_columns
 from spanlab.cli.output import note
 from spanlab.errors import InputError
 
@@ -13,9 +14,7 @@ def embed(
     model: Annotated[str, typer.Argument(help="Model folder, run folder or Hugging Face id.")],
     output: Annotated[Path, typer.Option(help="NumPy file (.npy) of one row a text.")],
     source: Annotated[str, typer.Option("--input", help="File of texts; - reads JSON lines.")] = "-",
-    columns: Annotated[
-        str | None, typer.Option(help="Which column is which, such as review:text; without header, _,label,_,text.")
-    ] = None,
+    columns: ColumnsOption = None,
     batch_tokens: Annotated[int, typer.Option(min=1, help="The most tokens computed at once.")] = 16384,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output.")] = False,
     device: Annotated[Literal["auto", "cpu", "cuda", "mps"], typer.Option(help="Where the model runs.")] = "auto",
@@ -34,7 +33,7 @@ def embed(
         raise InputError("vectors are written as .npy", path=output, fix="name it so")
     if output.exists() and not overwrite:
         raise InputError("is there already", path=output, fix="replace it with --overwrite")
-    found = read_unlabelled(Classification, source, tuple(columns.split(",")) if columns else ())
+    found = read_unlabelled(Classification, source, split_columns(columns))
     vectors = load(model, device=device).encode([example.text for example in found.examples], batch_tokens=batch_tokens)
     np.save(output, vectors)
     note(f"{output}: {vectors.shape[0]} vectors of {vectors.shape[1]}")

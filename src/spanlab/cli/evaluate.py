@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from spanlab.cli.columns import ColumnsOption, split_columns
 from spanlab.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
@@ -14,9 +15,7 @@ def evaluate(
     model: Annotated[str, typer.Argument(help="Model folder, run folder or Hugging Face id.")],
     data: Annotated[str, typer.Option(help="Labelled file.")],
     task: Annotated[str | None, typer.Option(help="Which task, where the model has several.")] = None,
-    columns: Annotated[
-        str | None, typer.Option(help="Which column is which, such as review:text; without header, _,label,_,text.")
-    ] = None,
+    columns: ColumnsOption = None,
     device: Annotated[Literal["auto", "cpu", "cuda", "mps"], typer.Option(help="Where the model runs.")] = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print the scores as JSON.")] = False,
 ) -> None:
@@ -27,7 +26,7 @@ def evaluate(
     from spanlab.inference.load import load
     from spanlab.tasks.settings import TaskDataConfig
 
-    settings = TaskDataConfig(columns=tuple(columns.split(",")) if columns else ())
+    settings = TaskDataConfig(columns=split_columns(columns))
     print_scores(load(model, device=device).evaluate(data, task=task, data=settings), as_json=as_json)
 
 

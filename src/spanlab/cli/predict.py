@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from spanlab.cli.columns import ColumnsOption, split_columns
 from spanlab.cli.predictions import prepare_output, tell, told, write_conll
 from spanlab.cli.together import answers_together
 from spanlab.errors import InputError
@@ -26,9 +27,7 @@ def predict(
     task: Annotated[
         str | None, typer.Option(help="Which task, where the model has several; a,b or all answers them together.")
     ] = None,
-    columns: Annotated[
-        str | None, typer.Option(help="Which column is which, such as review:text; without header, _,label,_,text.")
-    ] = None,
+    columns: ColumnsOption = None,
     batch_tokens: Annotated[int, typer.Option(min=1, help="The most tokens computed at once.")] = 16384,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with an output that was not finished.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output.")] = False,
@@ -66,7 +65,7 @@ def predict(
         tell(several, output, done, as_json=as_json)
         return
     chosen = predictor.model.tasks[name]
-    rows = islice(read_rows(source, chosen.shape, columns.split(",") if columns else ()), done, None)
+    rows = islice(read_rows(source, chosen.shape, split_columns(columns)), done, None)
     if engine == "local":
         results = predictor.predict_rows(rows, task=name, batch_tokens=batch_tokens, first=done)
     else:

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from spanlab.cli.columns import ColumnsOption, split_columns
 from spanlab.cli.evaluate import print_scores
 
 
@@ -13,9 +14,7 @@ def score(
     predicted: Annotated[
         str, typer.Option(help="Predictions, in the form of `spanlab predict --json` or of the field.")
     ],
-    columns: Annotated[
-        str | None, typer.Option(help="Which column is which, such as review:text; without header, _,label,_,text.")
-    ] = None,
+    columns: ColumnsOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the scores as JSON.")] = False,
 ) -> None:
     """Score predictions against a labelled file; they are matched by id, else by order.
@@ -25,5 +24,5 @@ def score(
     from spanlab.tasks.scoring import score_files
     from spanlab.tasks.settings import TaskDataConfig
 
-    settings = TaskDataConfig(columns=tuple(columns.split(",")) if columns else ())
+    settings = TaskDataConfig(columns=split_columns(columns))
     print_scores(score_files(task, gold, predicted, settings), as_json=as_json)

@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from spanlab.cli.columns import split_columns
+
 if TYPE_CHECKING:
     from spanlab.inference.predictor import Predictor
 
@@ -17,7 +19,7 @@ def answers_together(
 
     names = predictor.model.names_of(tasks.split(",") if "," in tasks else tasks)
     shape = joint_shape([predictor.model.tasks[name].shape for name in names])
-    rows = islice(read_rows(source, shape, columns.split(",") if columns else ()), done, None)
+    rows = islice(read_rows(source, shape, split_columns(columns)), done, None)
     for results in predictor.predict_together(rows, tasks=names, batch_tokens=batch_tokens, first=done):
         each = list(results.values())
         yield {

@@ -1,12 +1,15 @@
 """`spanlab tokenizer`: train a vocabulary from text files."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from spanlab.cli.output import print_json, print_table
 from spanlab.errors import InputError
+
+if TYPE_CHECKING:
+    from spanlab.text import Tokenizer
 
 app = typer.Typer(no_args_is_help=True, help="Train tokenizers.")
 
@@ -67,6 +70,10 @@ def train(
         progress.size = texts.size
         tokenizer = train_tokenizer(texts, config)
     tokenizer.save(out)
+    _print_outcome(tokenizer, out, as_json=as_json)
+
+
+def _print_outcome(tokenizer: "Tokenizer", out: Path, *, as_json: bool) -> None:
     outcome = {
         "folder": str(out),
         "type": tokenizer.kind,
