@@ -14,7 +14,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from spanlab.text.almanac import Passage, Question, load
+from spanlab.samples import Passage, Question, load
 
 CAPITALISED = re.compile(r"[A-Z][\w'-]*(?: [A-Z][\w'-]*)*")
 ARTICLES = re.compile(r"\b(?:a|an|the)\b")

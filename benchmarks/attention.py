@@ -1,4 +1,4 @@
-"""Two ways to attend on a CPU, by dtype, length and mode: where the rule in `encoder/attention_paths.py` comes from.
+"""Two ways to attend on a CPU, by dtype, length and mode: where the rule in `encoder/attention_kernels.py` comes from.
 
     python -m benchmarks.attention
 

@@ -26,17 +26,17 @@ import torch
 from benchmarks.finetune import data_folder, minilm
 from benchmarks.long_documents import novel
 from benchmarks.measure import circumstances, print_result
-from spanlab.configuration import merge, parse_overrides
+from spanlab.config import merge, parse_overrides
+from spanlab.finetuning.run import FineTuning, Sources, resolve_config
 from spanlab.inference.load import load
 from spanlab.inference.predictor import Predictor
 from spanlab.machine import peak_memory_gb
 from spanlab.metrics.coref import score_clusters
-from spanlab.tasks.coref import Coreference
-from spanlab.tasks.coref_document import CorefExample
+from spanlab.tasks.config import TaskDataConfig
+from spanlab.tasks.coref.data import CorefExample
+from spanlab.tasks.coref.task import Coreference
 from spanlab.tasks.examples import Examples, read_labelled
-from spanlab.tasks.finetuning import FineTuning, Sources, resolve_config
 from spanlab.tasks.sample import pack_samples
-from spanlab.tasks.settings import TaskDataConfig
 from spanlab.training.records import Record
 from spanlab.workflows.finetune import FinetuningJob, run_job
 

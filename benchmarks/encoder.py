@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from benchmarks.measure import circumstances, gemm_rate, in_turn, print_result
 from spanlab.encoder import Encoder, EncoderConfig, MaskedLMHead
-from spanlab.encoder.accounting import flops_per_token
+from spanlab.encoder.flops import flops_per_token
 from spanlab.objectives import project
 
 VOCAB, BATCH, LENGTH = 30_522, 32, 128

@@ -31,15 +31,15 @@ import torch
 import transformers
 
 from benchmarks.finetune_peer import AnswerPeer, Peer, SentencePeer, TaggingPeer
-from benchmarks.finetune_peer_loop import PeerLesson, answer, learn, peer_optimiser, peer_step
+from benchmarks.finetune_peer_loop import PeerLesson, answer, fit, peer_optimiser, peer_step
 from benchmarks.measure import circumstances, in_turn, print_result
+from spanlab.finetuning.run import FineTuning, Sources, resolve_config
 from spanlab.inference.load import load
-from spanlab.tasks.finetuning import FineTuning, Sources, resolve_config
 from spanlab.tasks.formats.reading import read_rows
 from spanlab.tasks.formats.row import Row
 from spanlab.tasks.table import find_task
 from spanlab.training.loop import Training
-from spanlab.training.place import find_place
+from spanlab.training.place import current_process
 from spanlab.training.records import Record
 from spanlab.training.run_folder import RunFolder
 from spanlab.training.schedules import learning_rate_factor
@@ -190,8 +190,8 @@ def records(tuning: FineTuning, folder: Path) -> Iterator[Record]:
     """Our side trains, in the loop that every run goes through."""
     run, training = RunFolder(folder), tuning.config.training
     run.begin({})
-    place = find_place(training.device, training.precision)
-    return Training(tuning.work, training, run, place, seed=tuning.config.seed).records()
+    process = current_process(training.device, training.precision)
+    return Training(tuning.work, training, run, process, seed=tuning.config.seed).records()
 
 
 # ---- losses
@@ -221,7 +221,7 @@ def peer_losses(bench: Bench, folder: Path, tuning: FineTuning, config: Any) -> 
         for one, sample in zip(features, samples, strict=True)
     ]
     assert all(same), f"{same.count(False)} sequences differ"
-    place = {id(sample): number for number, sample in enumerate(samples)}
+    process = {id(sample): number for number, sample in enumerate(samples)}
     model = peer.build().train()
     standard = tuning.head.standard
     assert standard is not None
@@ -231,7 +231,7 @@ def peer_losses(bench: Bench, folder: Path, tuning: FineTuning, config: Any) -> 
     losses = []
     for step in range(LOSSES):
         batches = tuning.work.data.step(step, part=0, parts=1)
-        chosen = [features[place[id(sample)]] for batch in batches for sample in batch.samples]
+        chosen = [features[process[id(sample)]] for batch in batches for sample in batch.samples]
         loss = loss_of(model, peer.labelled(chosen))
         peer_step(model, optimiser, loss, config.training.lr * learning_rate_factor(step, LOSSES, config.training))
         losses.append(loss.item())
@@ -282,7 +282,7 @@ def train_peer(bench: Bench, model: Path, seed: int, tuning: FineTuning, peer: P
         threads=bench.options.threads,
         seed=seed,
     )
-    score, seconds = peer.submit(learn, lesson).result()
+    score, seconds = peer.submit(fit, lesson).result()
     return Trained(score=score, seconds=seconds, predict=lambda count, size: peer.submit(answer, count, size).result())
 
 

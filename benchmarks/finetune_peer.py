@@ -15,7 +15,7 @@ import transformers
 from torch import Tensor, nn
 
 from spanlab.machine import has_bf16_instructions
-from spanlab.tasks.task import AnyTask
+from spanlab.tasks.base import AnyTask
 
 Feature = dict[str, Any]
 MODEL_INPUTS = ("input_ids", "token_type_ids", "attention_mask")
@@ -100,14 +100,14 @@ class SentencePeer(Peer):
 
     def head_options(self) -> dict[str, Any]:
         """One output is a regression."""
-        return {"num_labels": len(self.task.learnt.labels) or 1}
+        return {"num_labels": len(self.task.fitted.labels) or 1}
 
     def features(self, examples: Sequence[Any]) -> list[Feature]:
         """One sequence an example."""
         pairs = [(one.text,) if hasattr(one, "text") else (one.text_a, one.text_b) for one in examples]
         encoded = self.tokenizer(*map(list, zip(*pairs, strict=True)), truncation=True, max_length=self.length)
         rows = [{name: encoded[name][i] for name in MODEL_INPUTS} for i in range(len(pairs))]
-        labels = self.task.learnt.labels
+        labels = self.task.fitted.labels
         return [
             {**row, "label": labels.index(one.labels[0]) if labels else float(one.score)}
             for row, one in zip(rows, examples, strict=True)
@@ -115,7 +115,7 @@ class SentencePeer(Peer):
 
     def answers(self, features: Sequence[Feature], logits: Sequence[Any], examples: Sequence[Any]) -> list[Any]:
         """The best label, or the score."""
-        labels = self.task.learnt.labels
+        labels = self.task.fitted.labels
         return [labels[int(row.argmax())] if labels else float(row[0]) for row in logits]
 
     def score(self, examples: Sequence[Any], answers: Sequence[Any]) -> float:
@@ -123,7 +123,7 @@ class SentencePeer(Peer):
         from spanlab.metrics.classification import score_classes
         from spanlab.metrics.similarity import score_similarity
 
-        if self.task.learnt.labels:
+        if self.task.fitted.labels:
             return score_classes([one.labels[0] for one in examples], answers)["accuracy"]
         return 100 * score_similarity([one.score for one in examples], answers)["spearman"]
 
@@ -135,7 +135,7 @@ class TaggingPeer(Peer):
 
     def head_options(self) -> dict[str, Any]:
         """The tags."""
-        return {"num_labels": len(self.task.learnt.labels)}
+        return {"num_labels": len(self.task.fitted.labels)}
 
     def features(self, examples: Sequence[Any]) -> list[Feature]:
         """One sequence an example, with the tag of each word's first piece."""
@@ -150,7 +150,7 @@ class TaggingPeer(Peer):
         return features
 
     def _tags(self, example: Any, offsets: Sequence[tuple[int, int]], first: Sequence[bool]) -> list[int]:  # noqa: ANN401
-        names = self.task.learnt.labels
+        names = self.task.fitted.labels
         tags = [0 if begins else -100 for begins in first]
         for span in example.spans:
             inside = [i for i, (a, b) in enumerate(offsets) if first[i] and span.start <= a and b <= span.end]
@@ -165,7 +165,7 @@ class TaggingPeer(Peer):
 
     def answers(self, features: Sequence[Feature], logits: Sequence[Any], examples: Sequence[Any]) -> list[Any]:
         """Runs of tags as character spans."""
-        names = self.task.learnt.labels
+        names = self.task.fitted.labels
         results = []
         for feature, row in zip(features, logits, strict=True):
             spans: list[tuple[int, int, str]] = []

@@ -14,9 +14,9 @@ import torch
 import transformers
 
 from benchmarks.finetune_peer import Peer, half_precision
-from spanlab.tasks.task import AnyTask
+from spanlab.tasks.base import AnyTask
+from spanlab.training.config import TrainingConfig
 from spanlab.training.schedules import learning_rate_factor
-from spanlab.training.settings import TrainingConfig
 
 
 def peer_optimiser(model: torch.nn.Module, lr: float) -> torch.optim.Optimizer:
@@ -66,7 +66,7 @@ class Taught:
 _taught: list[Taught] = []
 
 
-def learn(lesson: PeerLesson) -> tuple[float, float]:
+def fit(lesson: PeerLesson) -> tuple[float, float]:
     """Shuffled batches, padded to their longest, bf16 autocast; the score on dev, and the seconds of the steps."""
     torch.set_num_threads(lesson.threads)
     transformers.logging.set_verbosity_error()

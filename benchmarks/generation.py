@@ -24,10 +24,10 @@ from spanlab.encoder import CausalLMHead, Encoder, preset, save_model
 from spanlab.inference.load import load
 from spanlab.inference.predictor import Predictor
 from spanlab.metrics.rouge import score_rouge
+from spanlab.tasks.config import TaskDataConfig
 from spanlab.tasks.examples import read_labelled
 from spanlab.tasks.generation import Generation
-from spanlab.tasks.settings import TaskDataConfig
-from spanlab.text.training import TokenizerConfig, train_tokenizer
+from spanlab.text.train import TokenizerConfig, train_tokenizer
 from spanlab.workflows.finetune import finetune
 
 BEAMS = 4
@@ -49,7 +49,7 @@ def write_tiny_gpt(folder: Path, train: Path) -> Path:
 def with_beams(model: Predictor) -> Predictor:
     """The same model, searching with several beams."""
     task = model.model.tasks["generation"]
-    wider = Generation(replace(task.config, beams=BEAMS), task.learnt)
+    wider = Generation(replace(task.config, beams=BEAMS), task.fitted)
     heads = {"generation": wider.head(model.model.encoder)}
     return Predictor(replace(model.model, tasks={"generation": wider}, heads=heads), model.place)
 

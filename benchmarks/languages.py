@@ -32,10 +32,10 @@ from benchmarks.offset_proofs import (
 from spanlab.encoder import Encoder, preset
 from spanlab.inference.load import load
 from spanlab.inference.predictor import Predictor
+from spanlab.tasks.config import TaskDataConfig
 from spanlab.tasks.examples import Examples, read_labelled
-from spanlab.tasks.ner import NamedEntities
-from spanlab.tasks.qa import QuestionAnswering
-from spanlab.tasks.settings import TaskDataConfig
+from spanlab.tasks.ner.task import NamedEntities
+from spanlab.tasks.qa.task import QuestionAnswering
 from spanlab.tasks.table import find_task
 from spanlab.text import Tokenizer, TokenizerConfig, train_tokenizer
 from spanlab.workflows.finetune import finetune
@@ -156,14 +156,14 @@ def write_encoder(folder: Path, tokenizer: Tokenizer) -> Path:
 def prove(model: Predictor, parts: dict[str, Examples]) -> dict[str, dict[str, int]]:
     """What the offsets of all examples say, counted."""
     (name,) = model.tasks
-    task, framing = model.model.tasks[name], model.model.framing(name)
+    task, windower = model.model.tasks[name], model.model.windower(name)
     examples = [example for found in parts.values() for example in found.examples]
     texts = [text for found in parts.values() for text in texts_of(found)]
     proofs = {"tokens": tokens_spell_their_characters(model.model.tokenizer, texts)}
     if isinstance(task, NamedEntities):
-        proofs["entities"] = entities_come_back(task, examples, framing)
+        proofs["entities"] = entities_come_back(task, examples, windower)
     if isinstance(task, QuestionAnswering):
-        proofs["answers"] = answers_come_back(task, examples, framing)
+        proofs["answers"] = answers_come_back(task, examples, windower)
     return proofs
 
 

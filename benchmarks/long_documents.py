@@ -18,14 +18,14 @@ from benchmarks.measure import circumstances, print_result
 from spanlab.encoder import load_model
 from spanlab.inference.predictor import Predictor
 from spanlab.machine import peak_memory_gb
-from spanlab.tasks.answers import GoldAnswer, QaExample
+from spanlab.tasks.base import AnyTask
 from spanlab.tasks.formats.row import Row
 from spanlab.tasks.model import TaskModel
-from spanlab.tasks.ner import NamedEntities, NerConfig
-from spanlab.tasks.qa import QaConfig, QuestionAnswering
-from spanlab.tasks.task import AnyTask
+from spanlab.tasks.ner.task import NamedEntities, NerConfig
+from spanlab.tasks.qa.data import GoldAnswer, QaExample
+from spanlab.tasks.qa.task import QaConfig, QuestionAnswering
 from spanlab.text import Tokenizer
-from spanlab.training.place import find_place
+from spanlab.training.place import current_process
 
 QUESTION = "Where did they go in the evening?"
 
@@ -37,10 +37,10 @@ def novel(words: int) -> str:
         file = archive.extractfile(longest)
         assert file is not None
         text = file.read().decode("utf-8")
-    place = 0
+    process = 0
     for _ in range(words):
-        place = text.find(" ", place + 1)
-    return text[:place]
+        process = text.find(" ", process + 1)
+    return text[:process]
 
 
 def predictors() -> dict[str, Predictor]:
@@ -49,9 +49,9 @@ def predictors() -> dict[str, Predictor]:
     examples = [NamedEntities.read(Row(values=entity), labelled=True)]
     question = QaExample(id=None, question="Who?", contexts=("Anna",), answers=(GoldAnswer(text="Anna", start=0),))
     tasks: dict[str, AnyTask] = {
-        "ner": NamedEntities.learn(NerConfig(), examples),
-        "ner head=span": NamedEntities.learn(NerConfig(head="span"), examples),
-        "qa": QuestionAnswering.learn(QaConfig(), [question]),
+        "ner": NamedEntities.fit(NerConfig(), examples),
+        "ner head=span": NamedEntities.fit(NerConfig(head="span"), examples),
+        "qa": QuestionAnswering.fit(QaConfig(), [question]),
     }
     return {name: predictor(task) for name, task in tasks.items()}
 
@@ -63,7 +63,7 @@ def predictor(task: AnyTask) -> Predictor:
     head: Any = task.head(encoder)
     tokenizer = Tokenizer.load(minilm())
     model = TaskModel(encoder=encoder, tokenizer=tokenizer, tasks={task.name: task}, heads={task.name: head.eval()})
-    return Predictor(model, find_place("cpu", "auto"))
+    return Predictor(model, current_process("cpu", "auto"))
 
 
 def same(one: Any, other: Any) -> bool:  # noqa: ANN401 (results)

@@ -21,7 +21,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from benchmarks.measure import circumstances, in_turn, print_result
 from benchmarks.plain_span_masking import PlainSpanMasking
 from spanlab.corruption import Frame, Masking, MaskingConfig, RandomTokens, frame_sequences
-from spanlab.corruption.frame import FramedBatch
+from spanlab.corruption.special_tokens import FramedBatch
 from spanlab.machine import keep_freed_memory
 
 SEQUENCES, LENGTH, VOCAB = 64, 512, 30_522

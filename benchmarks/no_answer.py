@@ -23,7 +23,7 @@ from benchmarks.measure import circumstances, print_result
 from spanlab.inference.load import load
 from spanlab.inference.predictor import Predictor
 from spanlab.tasks.model import TaskModel
-from spanlab.tasks.qa import THRESHOLD, QuestionAnswering
+from spanlab.tasks.qa.task import THRESHOLD, QuestionAnswering
 from spanlab.workflows.finetune import finetune
 
 
@@ -66,7 +66,7 @@ def always_answering(model: Predictor, path: Path) -> float:
     """F1 of the same model without a threshold."""
     (name,) = model.tasks
     task = model.model.tasks[name]
-    bold = QuestionAnswering(task.config, replace(task.learnt, thresholds={}))
+    bold = QuestionAnswering(task.config, replace(task.fitted, thresholds={}))
     loud: TaskModel = replace(model.model, tasks={name: bold})
     return Predictor(loud, model.place).evaluate(str(path)).metrics["f1"]
 
@@ -104,7 +104,7 @@ def main() -> None:
         rows = [json.loads(line) for line in files["test"].read_text(encoding="utf-8").splitlines()]
         metrics = model.evaluate(str(files["test"])).metrics
         result = {
-            "threshold": round(model.model.tasks["qa"].learnt.thresholds[THRESHOLD], 4),
+            "threshold": round(model.model.tasks["qa"].fitted.thresholds[THRESHOLD], 4),
             **{name: round(value, 2) for name, value in metrics.items()},
             "always_answering_f1": round(always_answering(model, files["test"]), 2),
             "never_answering_f1": round(never_answering(rows), 2),

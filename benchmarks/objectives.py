@@ -27,7 +27,7 @@ from torch import Tensor
 
 from benchmarks.encoder import BATCH, LENGTH, TRAINED, VOCAB, TrainingStep
 from benchmarks.measure import circumstances, in_turn, print_result
-from spanlab.corruption.example import ExampleBatch
+from spanlab.corruption.examples import ExampleBatch
 from spanlab.encoder import Encoder, EncoderConfig, MaskedLMHead, SpanBoundaryHead
 from spanlab.objectives import MaskedLM, Mixture, SpanBoundary, TensorBatch, encode
 

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from spanlab.tasks.answers import QaExample, QaResult
-from spanlab.tasks.framing import Framing
-from spanlab.tasks.ner import NamedEntities, NerExample
-from spanlab.tasks.qa import QuestionAnswering
+from spanlab.tasks.ner.task import NamedEntities, NerExample
+from spanlab.tasks.qa.data import QaExample, QaResult
+from spanlab.tasks.qa.task import QuestionAnswering
 from spanlab.tasks.sample import Sample
+from spanlab.tasks.windows import Windower
 from spanlab.text import Tokenizer
 
 
@@ -48,12 +48,12 @@ def _plain(text: str) -> str:
     return "".join(character for character in decomposed if unicodedata.category(character)[0] not in "MCZ")
 
 
-def entities_come_back(task: NamedEntities, examples: Sequence[NerExample], framing: Framing) -> dict[str, int]:
+def entities_come_back(task: NamedEntities, examples: Sequence[NerExample], windower: Windower) -> dict[str, int]:
     """Entities into tags and back by the task's own encoding and decoding: how many, and how many are not the same."""
     counts = {"entities": 0, "wrong": 0}
-    samples = _by_example(task.encode(examples, framing, labelled=True), len(examples))
+    samples = _by_example(task.encode(examples, windower, labelled=True), len(examples))
     for number, example in enumerate(examples):
-        sure = [np.eye(len(task.learnt.labels), dtype=np.float32)[one.targets["tags"]] * 9 for one in samples[number]]
+        sure = [np.eye(len(task.fitted.labels), dtype=np.float32)[one.targets["tags"]] * 9 for one in samples[number]]
         found = task.decode(number, example, samples[number], sure)
         wanted = {(example.text[span.start : span.end], span.start, span.label) for span in example.spans}
         counts["entities"] += len(wanted)
@@ -61,10 +61,10 @@ def entities_come_back(task: NamedEntities, examples: Sequence[NerExample], fram
     return counts
 
 
-def answers_come_back(task: QuestionAnswering, examples: Sequence[QaExample], framing: Framing) -> dict[str, int]:
+def answers_come_back(task: QuestionAnswering, examples: Sequence[QaExample], windower: Windower) -> dict[str, int]:
     """The first answer of every example into tokens and back, in every window that holds it whole."""
     counts = {"answers": 0, "inside_a_token": 0, "in_no_window": 0, "wrong": 0}
-    samples = _by_example(task.encode(examples, framing, labelled=True), len(examples))
+    samples = _by_example(task.encode(examples, windower, labelled=True), len(examples))
     for example, own in zip(examples, samples, strict=True):
         if not example.answers:
             continue

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spanlab.corpus.randomness import draw, sample_keys
-from spanlab.corruption.geometric import LengthLaw
+from spanlab.corruption.span_law import LengthLaw
 
 WORD = (1 << 64) - 1
 GOLDEN = 0x9E3779B97F4A7C15

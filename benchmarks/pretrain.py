@@ -29,11 +29,11 @@ from benchmarks.measure import circumstances, print_result
 from benchmarks.prepare import data_folder, unpack
 from spanlab.corpus import Options, plan_preparation, run_preparation
 from spanlab.machine import keep_freed_memory
+from spanlab.pretraining.build import WeightedCorpus, build_work
 from spanlab.pretraining.recipe import load_recipe
-from spanlab.pretraining.run_work import WeightedCorpus, build_work
 from spanlab.text import Tokenizer
-from spanlab.training.place import find_place
-from spanlab.training.stepping import Stepper
+from spanlab.training.place import current_process
+from spanlab.training.train_step import TrainStep
 
 NOVELS, BATCH, LENGTH = 8, 32, 128
 COMMON = ["size=mini", f"data.length={LENGTH}", f"training.batch_size={BATCH}", "training.lr=1e-4", "data.held_out=0"]
@@ -47,9 +47,9 @@ class Ours:
         settings = [*COMMON, *overrides, "training.steps=1000000", f"training.precision={precision}"]
         recipe = load_recipe("spanbert", settings)
         work, _ = build_work(recipe, [WeightedCorpus.parse(str(corpus))], None)
-        place = find_place("cpu", recipe.training.precision)
+        process = current_process("cpu", recipe.training.precision)
         self.data = work.data
-        self._stepper = Stepper(work, recipe.training, place, 1_000_000, corpus)
+        self._stepper = TrainStep(work, recipe.training, process, 1_000_000, corpus)
         self._done = 0
         self.tokens = 0
 

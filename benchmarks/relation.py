@@ -37,9 +37,9 @@ from benchmarks.measure import circumstances, print_result
 from benchmarks.relation_tables import EntityTable, RelationTable, WordsBetween
 from spanlab.inference.load import load
 from spanlab.metrics.relations import score_joint_relations, score_semeval_2010_task_8
+from spanlab.tasks.config import TaskDataConfig
 from spanlab.tasks.examples import read_labelled
-from spanlab.tasks.relation import Relations
-from spanlab.tasks.settings import TaskDataConfig
+from spanlab.tasks.relation.task import Relations
 
 SEMEVAL_TRAIN = 7000
 JOINT_BATCH = 16
@@ -67,7 +67,7 @@ class MarkedPeer(SentencePeer):
         self.markers = [f"[unused{number}]" for number in range(4)]
         self.tokenizer.add_special_tokens({"additional_special_tokens": self.markers})
         self.labels = ["Other"]
-        self.labels += [f"{name}({way})" for name in task.learnt.labels for way in ("e1,e2", "e2,e1")]
+        self.labels += [f"{name}({way})" for name in task.fitted.labels for way in ("e1,e2", "e2,e1")]
 
     def head_options(self) -> dict[str, Any]:
         """Both directions of every relation, and none."""

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from itertools import permutations
 
 from spanlab.metrics.relations import Entity, EntityRelations, score_joint_relations
-from spanlab.tasks.entity_relations import RelationExample
+from spanlab.tasks.relation.data import RelationExample
 
 SHARES = [step / 20 for step in range(1, 20)]
 

@@ -16,7 +16,7 @@ import torch
 
 from benchmarks.finetune import data_folder, minilm
 from benchmarks.measure import circumstances, print_result
-from spanlab.configuration import merge, parse_overrides
+from spanlab.config import merge, parse_overrides
 from spanlab.inference.load import load
 from spanlab.training.records import Record
 from spanlab.workflows.finetune import finetune

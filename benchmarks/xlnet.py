@@ -27,7 +27,7 @@ from spanlab.corruption import Permutation, PermutationConfig, permute
 from spanlab.encoder import XLNetEncoder, preset
 from spanlab.machine import keep_freed_memory
 from spanlab.objectives import project
-from spanlab.text.systems import SYSTEMS
+from spanlab.text.special_tokens import SYSTEMS
 
 VOCAB, BATCH, LENGTH, PREDICTED = 32_000, 16, 256, 256 // 6
 MASKED_BLOCKS, MASKED_LENGTH = 64, 512

@@ -17,7 +17,7 @@ from spanlab.report.layer_picture import draw_sharing
 from spanlab.report.masks import report_masks
 from spanlab.report.span_picture import draw_objectives
 from spanlab.report.stream_picture import draw_streams
-from spanlab.text.training import TokenizerConfig, train_tokenizer
+from spanlab.text.train import TokenizerConfig, train_tokenizer
 
 SENTENCE = "The harbour master wrote the names of seventeen old ships in a notebook before breakfast ."
 

@@ -12,7 +12,7 @@ from packaged_model import model_of_command_line
 
 import spanlab
 from spanlab.inference.predictor import Predictor
-from spanlab.text.almanac import load
+from spanlab.samples import load
 
 SPAM = [
     "Congratulations, you have won a phone! Reply now to claim your prize.",
@@ -38,7 +38,7 @@ NEWS = [
 ]
 
 
-def learn(model: str, rows: Iterable[tuple[str, str]], folder: Path, **training: float) -> Predictor:
+def fit(model: str, rows: Iterable[tuple[str, str]], folder: Path, **training: float) -> Predictor:
     """A sorter from texts and labels."""
     folder.mkdir()
     train = folder / "train.jsonl"
@@ -59,9 +59,9 @@ def main(model: str, *, spam_steps: int = 30, news_steps: int = 80) -> dict[str,
     ]
     found: dict[str, str] = {}
     with tempfile.TemporaryDirectory() as folder:
-        sorter = learn(model, spam, Path(folder) / "spam", steps=spam_steps, lr=1e-4, batch_size=12)
+        sorter = fit(model, spam, Path(folder) / "spam", steps=spam_steps, lr=1e-4, batch_size=12)
         found |= {text: result.label for text, result in zip(MESSAGES, sorter.predict(MESSAGES), strict=True)}
-        sorter = learn(model, news, Path(folder) / "news", steps=news_steps, lr=2e-4, batch_size=16)
+        sorter = fit(model, news, Path(folder) / "news", steps=news_steps, lr=2e-4, batch_size=16)
         found |= {text: result.label for text, result in zip(NEWS, sorter.predict(NEWS), strict=True)}
     for text, label in found.items():
         print(f"{label:<12} {text}")

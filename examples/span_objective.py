@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader
 from transformers import BertConfig, BertForMaskedLM
 
 import spanlab
-from spanlab.text.training import TokenizerConfig, train_tokenizer
+from spanlab.text.train import TokenizerConfig, train_tokenizer
 
 TEXT = [
     "A span has two ends, and what lies between them can often be guessed from the words outside.",

@@ -5,8 +5,8 @@ from pathlib import Path
 import torch
 
 from spanlab.encoder import Encoder, EncoderConfig, MaskedLMHead, save_model
-from spanlab.text.almanac import load
-from spanlab.text.training import TokenizerConfig, train_tokenizer
+from spanlab.samples import load
+from spanlab.text.train import TokenizerConfig, train_tokenizer
 
 
 def write_tiny_model(folder: Path, **changes: object) -> Path:

@@ -6,7 +6,7 @@ stays quick and loads neither torch nor tokenizers.
 
 from typing import TYPE_CHECKING
 
-from spanlab.lazy_names import lazy_names
+from spanlab.lazy_imports import lazy_names
 from spanlab.version import __version__
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from spanlab.cli.almanac import app
 from spanlab.errors import InputError
-from spanlab.text.almanac import load
+from spanlab.samples import load
 
 
 def run(*arguments: object) -> str:

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from spanlab.workflows.quickstart import run
-from spanlab.workflows.quickstart.findings import Findings
-from spanlab.workflows.quickstart.settings import QuickstartSettings
-from spanlab.workflows.quickstart.watching import Watcher
+from spanlab.quickstart import run
+from spanlab.quickstart.events import QuickstartEvents
+from spanlab.quickstart.results import QuickstartResults
+from spanlab.quickstart.settings import QuickstartSettings
 from tests.cli.run import run_here
-from tests.workflows.quickstarts import findings_of
+from tests.quickstart.quickstarts import findings_of
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[QuickstartSettings]:
     """The settings that the command asks for; what it is given is made up."""
     settings_of_all: list[QuickstartSettings] = []
 
-    def pretend(settings: QuickstartSettings, watcher: Watcher, **_: Any) -> Findings:
+    def pretend(settings: QuickstartSettings, watcher: QuickstartEvents, **_: Any) -> QuickstartResults:
         settings_of_all.append(settings)
         watcher.part(1, 4, "[text]")
         watcher.progress("reading", 10, None)

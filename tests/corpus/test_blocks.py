@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from spanlab.corpus import (
     BlockBatch,
     Blocks,
-    ColumnBlocks,
     DocumentBlocks,
     FullSentenceBlocks,
     PairBlocks,
     PairLaw,
     PreparedCorpus,
+    StreamBlocks,
 )
 from spanlab.corpus.index import kept_index
 from spanlab.errors import InputError
@@ -152,9 +152,9 @@ def test_columns_go_on_without_a_gap_and_hold_every_token_once(
                 stream += [] if separator is None else [separator]
         if columns > len(stream):
             with pytest.raises(InputError, match="columns cannot be made of"):
-                ColumnBlocks(corpus, length=room, columns=columns, separator_id=separator)
+                StreamBlocks(corpus, length=room, columns=columns, separator_id=separator)
             return
-        blocks = ColumnBlocks(corpus, length=room, columns=columns, separator_id=separator)
+        blocks = StreamBlocks(corpus, length=room, columns=columns, separator_id=separator)
         found = split(everything(blocks))
         whole = [joined(found[column::columns]) for column in range(columns)]
         assert joined(whole) == stream
@@ -170,20 +170,20 @@ def test_columns_with_a_stride_see_tokens_again(tmp_path: Path) -> None:
     corpus = make_corpus(tmp_path, MANY, shard_tokens=100)
     whole = corpus.read([0], [corpus.counts.tokens]).ids.tolist()
     size = len(whole) // 2
-    blocks = ColumnBlocks(corpus, length=8, stride=4, columns=2)
+    blocks = StreamBlocks(corpus, length=8, stride=4, columns=2)
     first, second = whole[: len(whole) - size], whole[len(whole) - size :]
     expected = [part[k : k + 8] for k in range(0, len(first), 4) for part in (first, second) if part[k : k + 8]]
     assert split(everything(blocks)) == expected
     with pytest.raises(InputError, match="a stride of 9 does not fit blocks with room for 8 tokens"):
-        ColumnBlocks(corpus, length=8, stride=9)
+        StreamBlocks(corpus, length=8, stride=9)
 
 
 def kinds(corpus: PreparedCorpus) -> list[Blocks]:
     return [
         DocumentBlocks(corpus, length=12),
         FullSentenceBlocks(corpus, length=12),
-        ColumnBlocks(corpus, length=9, columns=3),
-        ColumnBlocks(corpus, length=9, columns=3, separator_id=SEP),
+        StreamBlocks(corpus, length=9, columns=3),
+        StreamBlocks(corpus, length=9, columns=3, separator_id=SEP),
         PairBlocks(corpus, length=23, law=PairLaw(task="next_sentence"), seed=0, passes=2),
         PairBlocks(corpus, length=23, law=PairLaw(task="sentence_order"), seed=0),
     ]
@@ -265,7 +265,7 @@ def test_columns_both_ways(tmp_path: Path) -> None:
     corpus = make_corpus(tmp_path, MANY, shard_tokens=100)
     whole = corpus.read([0], [corpus.counts.tokens])
     size = len(whole.ids) // 2
-    blocks = ColumnBlocks(corpus, length=8, stride=4, columns=4, both_ways=True)
+    blocks = StreamBlocks(corpus, length=8, stride=4, columns=4, both_ways=True)
     batch = everything(blocks)
     assert (batch.lengths == 8).all()
     streams = [whole.ids[: len(whole.ids) - size], whole.ids[len(whole.ids) - size :]]
@@ -280,6 +280,6 @@ def test_columns_both_ways(tmp_path: Path) -> None:
     turned = np.flatnonzero(batch.word_starts[16:24])
     assert [part[::-1].tolist() for part in np.split(batch.ids[16:24], turned[1:])][::-1] == [w.tolist() for w in words]
     with pytest.raises(InputError, match="3 columns cannot be read half"):
-        ColumnBlocks(corpus, length=8, columns=3, both_ways=True)
+        StreamBlocks(corpus, length=8, columns=3, both_ways=True)
     with pytest.raises(InputError, match="no whole block of 600 tokens"):
-        ColumnBlocks(corpus, length=600, columns=4, whole=True)
+        StreamBlocks(corpus, length=600, columns=4, whole=True)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spanlab.corpus import PreparedCorpus
-from spanlab.corpus.verification import find_damage
+from spanlab.corpus.verify import find_damage
 from spanlab.errors import InputError, SpanlabError
 from tests.corpus.making import Documents, make_corpus
 

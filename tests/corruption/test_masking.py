@@ -16,8 +16,8 @@ from spanlab.corruption import (
     SpanTable,
     frame_blocks,
 )
-from spanlab.corruption.frame import FramedBatch
 from spanlab.corruption.ngram import ngram_probabilities
+from spanlab.corruption.special_tokens import FramedBatch
 from spanlab.corruption.units import run_members, tokens_of, words_of
 from spanlab.errors import ConfigError, InputError
 from tests.corruption.batches import CLS, FRAME, MASK, SEP, SPECIAL, VOCAB, random_batch, rows_of, words_in
@@ -151,8 +151,8 @@ def whole_words_by_hand(lengths: list[int], order: list[int], budget: int) -> se
 @settings(max_examples=80, deadline=None)
 def test_whole_words_are_tried_one_after_the_other(lengths: list[int], seed: int, budget: int) -> None:
     from spanlab.corpus.randomness import GOLDEN, mix, sample_keys
+    from spanlab.corruption.random_units import pick_whole_units
     from spanlab.corruption.units import Units
-    from spanlab.corruption.whole_units import pick_whole_units
 
     ends = np.cumsum(lengths)
     units = Units(ends - np.array(lengths), np.array(lengths), np.array([len(lengths)]), int(ends[-1]))

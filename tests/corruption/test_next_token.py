@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spanlab.corpus import Options, PreparedCorpus, plan_preparation, run_preparation
-from spanlab.corruption.both_ways import mirror_steps, reverse
+from spanlab.corruption.bidirectional import mirror_steps, reverse
 from spanlab.corruption.next_token import shifted
 from spanlab.pretraining.examples import Examples
 from spanlab.pretraining.recipe import load_recipe
-from spanlab.text.training import TokenizerConfig, train_tokenizer
+from spanlab.text.train import TokenizerConfig, train_tokenizer
 
 DOCUMENTS = [
     "The miller sold flour. The baker bought flour and made bread.",

@@ -11,7 +11,7 @@ from scipy import stats
 
 from spanlab.corpus.randomness import sample_keys
 from spanlab.corruption import Frame, FramedBatch, Masking, MaskingConfig, RandomTokens, frame_sequences
-from spanlab.corruption.geometric import LengthLaw, draw_spans
+from spanlab.corruption.span_law import LengthLaw, draw_spans
 from spanlab.corruption.units import words_of
 from spanlab.text import Tokenizer
 

@@ -18,9 +18,9 @@ import typer.main
 from typer.core import TyperCommand, TyperGroup
 
 from spanlab.cli.main import app
-from spanlab.configuration import parse_overrides
+from spanlab.config import parse_overrides
+from spanlab.finetuning.run import resolve_config
 from spanlab.pretraining.recipe import load_recipe
-from spanlab.tasks.finetuning import resolve_config
 from spanlab.tasks.table import TASKS
 from tests.cli.run import run_here
 from tests.docs.blocks import ROOT, Block
@@ -38,7 +38,7 @@ SHORT_PRETRAINING = (
     "training.accumulate=1",
 )
 MOST_WORDS = 300
-RUN_ELSEWHERE = {"quickstart": "tests/workflows/test_quickstart.py"}
+RUN_ELSEWHERE = {"quickstart": "tests/quickstart/test_quickstart.py"}
 """Commands that take minutes however small, and the tests that run them."""
 
 

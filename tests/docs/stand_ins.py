@@ -8,9 +8,9 @@ from pathlib import Path
 import yaml
 
 from spanlab.encoder import CausalLMHead, Encoder, EncoderConfig, MaskedLMHead, SpanBoundaryHead, preset, save_model
+from spanlab.samples import load
+from spanlab.samples.exports import Selection, export
 from spanlab.text import Tokenizer
-from spanlab.text.almanac import load
-from spanlab.text.almanac.exports import Selection, export
 from spanlab.workflows.finetune import finetune
 from tests.pretraining.making import make_tokenizer, prepare, write_text
 

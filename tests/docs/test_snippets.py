@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 import spanlab
-from spanlab.configuration import merge, nested
-from spanlab.workflows.following import RunResult
+from spanlab.config import merge, nested
+from spanlab.workflows.run import RunResult
 from tests.docs.blocks import PAGES, ROOT, SHELL, Block, blocks_of
 from tests.docs.shell import SHORT_PRETRAINING, SHORT_TRAINING, clear_way, commands_of, parse_command, run_command
 from tests.docs.stand_ins import furnish, make_stock

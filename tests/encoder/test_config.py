@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from spanlab.encoder import SIZES, SYSTEMS, Encoder, EncoderConfig, build_encoder, preset
-from spanlab.encoder.accounting import count_cost, flops_per_token
+from spanlab.encoder.flops import count_cost, flops_per_token
 from spanlab.errors import ConfigError
 
 PUBLISHED = {

@@ -19,10 +19,10 @@ from spanlab.encoder import (
     preset,
     save_model,
 )
-from spanlab.encoder.character_cnn import CharacterCNN, Highway
-from spanlab.encoder.recurrence import run_recurrence
+from spanlab.encoder.elmo.character_cnn import CharacterCNN, Highway
+from spanlab.encoder.elmo.characters import PADDING, word_characters
+from spanlab.encoder.elmo.recurrence import run_recurrence
 from spanlab.errors import ConfigError, InputError, MissingHeadError, WeightsError
-from spanlab.text.characters import PADDING, word_characters
 from tests.cli.run import run_spanlab
 
 WORDS = ("<S>", "</S>", "<UNK>", "the", "miller", "sold", "flour", "Brot", "麵包", "incomprehensibilities", "x" * 80)

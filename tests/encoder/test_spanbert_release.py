@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from spanlab.encoder import SpanBoundaryHead, load_model
-from spanlab.encoder.weights.spanbert_release import read_spanbert_release
+from spanlab.encoder.pretrained.spanbert_release import read_spanbert_release
 from spanlab.errors import WeightsError
 from tests.cli.run import run_spanlab
 

@@ -8,8 +8,8 @@ from torch import Tensor
 
 from spanlab.encoder import Encoder, XLNetEncoder, preset
 from spanlab.encoder.config import SIZES
-from spanlab.encoder.relative_kernel import Operands, relative_attention
-from spanlab.encoder.sight import Sight
+from spanlab.encoder.xlnet.attention_mask import AttentionMask
+from spanlab.encoder.xlnet.relative_kernel import Operands, relative_attention
 from spanlab.errors import ConfigError, InputError
 
 VOCAB = 40
@@ -150,7 +150,9 @@ def test_the_kernel_has_the_gradients_of_plain_autograd(places: bool, dropout_p:
     )
     hidden[..., 0] = 0.0
     other = (torch.rand(batch, 1, queries, keys) < 0.5).double()
-    sight = Sight(tokens=tokens, hidden_B1QS=hidden, other_segment_B1QS=other, places_BQ=places_BQ, backward_rows=1)
+    sight = AttentionMask(
+        tokens=tokens, hidden_B1QS=hidden, other_segment_B1QS=other, places_BQ=places_BQ, backward_rows=1
+    )
     operands = Operands(**dict(zip(Operands.__dataclass_fields__, tensors, strict=True)))
     context, weights = relative_attention(operands, sight, dropout_p=dropout_p, want_weights=True)
     assert weights is not None
@@ -184,7 +186,7 @@ def test_dropout_drops_its_share_and_keeps_the_expectation() -> None:
         content_bias_HW=torch.zeros(1, 2),
         position_bias_HW=torch.zeros(1, 2),
     )
-    context, weights = relative_attention(operands, Sight(tokens=400), dropout_p=0.25, want_weights=True)
+    context, weights = relative_attention(operands, AttentionMask(tokens=400), dropout_p=0.25, want_weights=True)
     assert weights is not None
     assert (weights == 0).float().mean().item() == pytest.approx(0.25, abs=0.005)
     assert context.mean().item() == pytest.approx(1.0, abs=0.01)

@@ -8,7 +8,7 @@ from torch import nn
 from spanlab.encoder import Encoder, MaskedLMHead, SpanBoundaryHead, preset, save_model
 from spanlab.text import Tokenizer
 from spanlab.text.tokenizer import Kind
-from spanlab.text.training import TokenizerConfig, train_tokenizer
+from spanlab.text.train import TokenizerConfig, train_tokenizer
 
 LINES = [
     "The old fisherman mended his nets while the harbour lights went out one after another.",

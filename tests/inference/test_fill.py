@@ -12,8 +12,8 @@ from spanlab.encoder import Electra, Model, SpanBoundaryHead, load_model, preset
 from spanlab.errors import InputError, MissingHeadError
 from spanlab.inference.fill import Filler
 from spanlab.inference.fill_result import Candidate, FillResult
-from spanlab.inference.joint_filling import fill_jointly
 from spanlab.inference.masked_text import Span
+from spanlab.inference.span_beam import fill_jointly
 from spanlab.text import Tokenizer
 from tests.inference.models import KINDS, make_folder, make_tokenizer, shake
 

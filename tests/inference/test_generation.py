@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from spanlab.decoding.choosing import DecodingConfig
+from spanlab.decoding.sampling import DecodingConfig
 from spanlab.encoder import CausalLMHead, Encoder, MaskedLMHead, Model, preset, save_model
 from spanlab.errors import InputError, MissingHeadError
 from spanlab.inference.generation import generate
 from spanlab.text.tokenizer import Tokenizer
-from spanlab.text.training import TokenizerConfig, train_tokenizer
+from spanlab.text.train import TokenizerConfig, train_tokenizer
 from tests.cli.run import run_spanlab
 
 TEXT = ["The miller sold flour to the baker, and the baker sold bread to the miller. Où est né Éloi?"] * 3

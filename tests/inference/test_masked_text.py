@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from spanlab.errors import InputError
 from spanlab.inference.masked_text import read_masked_text
+from spanlab.inference.readable_pieces import put_into, read_piece
 from spanlab.text import Tokenizer
-from spanlab.text.readable_pieces import put_into, read_piece
-from spanlab.text.training import TokenizerConfig, train_tokenizer
+from spanlab.text.train import TokenizerConfig, train_tokenizer
 from tests.inference.models import KINDS, LINES, make_tokenizer
 
 TOKENIZERS: dict[str, Tokenizer] = {system: make_tokenizer(system) for system in KINDS if system != "electra"}

@@ -8,8 +8,8 @@ import pytest
 import spanlab
 from spanlab.errors import InputError
 from spanlab.inference.predictor import PORTION, PORTION_CHARACTERS, Predictor, portions
+from spanlab.tasks.config import TaskDataConfig
 from spanlab.tasks.formats.row import Row
-from spanlab.tasks.settings import TaskDataConfig
 from spanlab.workflows.finetune import finetune
 from tests.tasks.almanac_files import write_topics
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spanlab.corruption.example import ExampleBatch
+from spanlab.corruption.examples import ExampleBatch
 
 # 0 and 1 are the padding ids of the family, which transformers' RoBERTa takes for padding wherever it sees them.
 CLS, SEP, MASK, FIRST_WORD = 2, 3, 4, 5

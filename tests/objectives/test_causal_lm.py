@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from spanlab.corruption.example import ExampleBatch
+from spanlab.corruption.examples import ExampleBatch
 from spanlab.corruption.next_token import shifted
 from spanlab.encoder import CausalLMHead, Encoder, load_model, preset
 from spanlab.errors import ConfigError

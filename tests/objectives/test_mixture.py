@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from spanlab.corruption.example import ExampleBatch
+from spanlab.corruption.examples import ExampleBatch
 from spanlab.encoder import (
     CausalLMHead,
     Electra,

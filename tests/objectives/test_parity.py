@@ -10,11 +10,11 @@ from torch import Tensor
 pytest.importorskip("transformers")
 
 from spanlab.encoder import Encoder, load_model
-from spanlab.encoder.weights.names import NAMES
-from spanlab.encoder.weights.translate import body_rules, normalise, to_ours
+from spanlab.encoder.pretrained.names import NAMES
+from spanlab.encoder.pretrained.translate import body_rules, normalise, to_ours
 from spanlab.objectives import MaskedLM, NextSentence, SentenceOrder, TensorBatch, encode
+from spanlab.objectives.build import ON_ONE_ENCODER
 from spanlab.objectives.replaced_token import detection_loss
-from spanlab.objectives.table import ON_ONE_ENCODER
 from tests.objectives.batches import batch_of, random_sequences
 from tests.parity.models import CASES, VOCAB
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from spanlab.encoder import Encoder, SpanBoundaryHead, preset
-from spanlab.encoder.weights.spanbert_release import read_spanbert_release
+from spanlab.encoder.pretrained.spanbert_release import read_spanbert_release
 from spanlab.errors import InputError
 from spanlab.objectives import Encoded, SpanBoundary, TensorBatch, encode
 from tests.encoder.test_spanbert_release import VOCAB as RELEASE_VOCAB

@@ -126,8 +126,8 @@ def test_heads_and_gradients_in_training_mode(name: str, class_name: str, tmp_pa
 
 def compare_gradients(theirs: hf.PreTrainedModel, ours: Model) -> None:
     """Each of our gradients, written under their names, equals theirs."""
-    from spanlab.encoder.weights.names import NAMES
-    from spanlab.encoder.weights.translate import body_rules, to_theirs
+    from spanlab.encoder.pretrained.names import NAMES
+    from spanlab.encoder.pretrained.translate import body_rules, to_theirs
 
     names = NAMES[ours.encoder.config.architecture]
     body = {n: p.grad for n, p in ours.encoder.named_parameters() if p.grad is not None}

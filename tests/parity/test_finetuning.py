@@ -9,9 +9,9 @@ pytest.importorskip("transformers")
 
 import transformers as hf
 
-from spanlab.tasks.finetuning import FineTuning, Sources, resolve_config
+from spanlab.finetuning.run import FineTuning, Sources, resolve_config
 from spanlab.training.loop import Training
-from spanlab.training.place import Place
+from spanlab.training.place import ProcessContext
 from spanlab.training.run_folder import RunFolder
 from tests.tasks.almanac_files import write_files
 
@@ -28,7 +28,8 @@ def test_the_losses_of_a_plain_loop(tiny_model: Path, tmp_path: Path) -> None:
     ours.export(ours.work.criterion, tmp_path / "begin")
     run = RunFolder(tmp_path / "run")
     run.begin({})
-    loop = Training(ours.work, config.training, run, Place(device=torch.device("cpu"), precision="fp32"), seed=0)
+    process = ProcessContext(device=torch.device("cpu"), precision="fp32")
+    loop = Training(ours.work, config.training, run, process, seed=0)
     records = list(loop.records())
 
     peer = hf.AutoModelForSequenceClassification.from_pretrained(tmp_path / "begin").train()

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 
 from spanlab.text import Tokenizer
-from spanlab.text.sentencepiece_model import read_sentencepiece
-from spanlab.text.training import train_tokenizer
+from spanlab.text.sentencepiece import read_sentencepiece
+from spanlab.text.train import train_tokenizer
 from tests.text.conftest import TRAINED
 from tests.text.hostile_text import HONEST, hostile_text
 

@@ -7,9 +7,9 @@ from typing import Any
 from spanlab.corpus import Options, plan_preparation, run_preparation
 from spanlab.pretraining.recipe import load_recipe
 from spanlab.text import Tokenizer
-from spanlab.text.systems import System
+from spanlab.text.special_tokens import System
 from spanlab.text.tokenizer import Kind
-from spanlab.text.training import TokenizerConfig, train_tokenizer
+from spanlab.text.train import TokenizerConfig, train_tokenizer
 from spanlab.workflows.pretrain import PretrainingJob
 
 WHO = ["fisherman", "miller", "captain", "mayor", "widow", "clockmaker", "sailor", "baker", "teacher", "gardener"]

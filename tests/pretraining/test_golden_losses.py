@@ -18,7 +18,7 @@ from spanlab.encoder import Electra, Elmo, Encoder, build_encoder, elmo_preset, 
 from spanlab.objectives import TensorBatch, build_criterion
 from spanlab.pretraining.examples import Examples
 from spanlab.pretraining.recipe import Recipe, load_recipe, shipped_recipes
-from spanlab.text.training import TokenizerConfig, train_tokenizer
+from spanlab.text.train import TokenizerConfig, train_tokenizer
 
 HERE = Path(__file__).parent
 STEPS, BATCH = 50, 8

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from spanlab.configuration import to_mapping
+from spanlab.config import to_mapping
 from spanlab.encoder import preset
 from spanlab.errors import ConfigError
 from spanlab.pretraining.recipe import load_recipe, shipped_recipes

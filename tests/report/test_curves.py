@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spanlab.report.axes import Axis, step_axis, value_axis
-from spanlab.report.curve_points import smooth, thin
-from spanlab.report.figures import duration, plain, share, short, size
+from spanlab.report.downsample import smooth, thin
+from spanlab.report.number_format import duration, plain, share, short, size
 from spanlab.report.run_history import Series
 
 numbers = st.floats(-1e6, 1e6, allow_nan=False)

@@ -6,19 +6,19 @@ from typing import Any
 import torch
 
 from spanlab.encoder import Encoder, preset
-from spanlab.tasks.criterion import TaskCriterion
+from spanlab.tasks.base import AnyTask
 from spanlab.tasks.formats.row import Row
-from spanlab.tasks.framing import Cutting, Framing
+from spanlab.tasks.network import MultiTaskNetwork
 from spanlab.tasks.outputs import compute_outputs
 from spanlab.tasks.sample import Sample, SampleBatch, pack_samples
-from spanlab.tasks.task import AnyTask
+from spanlab.tasks.windows import Cutting, Windower
 from spanlab.text import Tokenizer, TokenizerConfig, train_tokenizer
-from spanlab.training.place import Place
+from spanlab.training.place import ProcessContext
 from tests.text.hostile_text import HONEST
 
 TOKENIZER = train_tokenizer([HONEST, HONEST], TokenizerConfig(kind="wordpiece", vocab_size=550, lowercase=True))
 BPE = train_tokenizer([HONEST, HONEST], TokenizerConfig(kind="bpe", vocab_size=600))
-PLACE = Place(device=torch.device("cpu"), precision="fp32")
+PROCESS = ProcessContext(device=torch.device("cpu"), precision="fp32")
 
 
 def tiny_encoder(tokenizer: Tokenizer = TOKENIZER, system: str = "bert") -> Encoder:
@@ -26,10 +26,10 @@ def tiny_encoder(tokenizer: Tokenizer = TOKENIZER, system: str = "bert") -> Enco
     return Encoder(preset(system, "tiny", vocab_size=tokenizer.vocab_size, max_positions=128, **dry))
 
 
-def framing(
+def windower(
     length: int = 128, stride: int | None = None, tokenizer: Tokenizer = TOKENIZER, segments: int = 2
-) -> Framing:
-    return Framing(tokenizer, Cutting(length=length, stride=stride), segments=segments)
+) -> Windower:
+    return Windower(tokenizer, Cutting(length=length, stride=stride), segments=segments)
 
 
 def read(task: type[AnyTask], rows: Sequence[Mapping[str, Any]], *, labelled: bool = True) -> list[Any]:
@@ -49,21 +49,23 @@ def decode_all(task: AnyTask, examples: Sequence[Any], samples: Sequence[Sample]
 
 
 def run_head(task: AnyTask, encoder: Encoder, head: Any, samples: Sequence[Sample], *, batch_tokens: int) -> list[Any]:
-    network = TaskCriterion(encoder, {task.name: head})
-    return compute_outputs(network, samples, task=task.name, batch_tokens=batch_tokens, place=PLACE)
+    network = MultiTaskNetwork(encoder, {task.name: head})
+    return compute_outputs(network, samples, task=task.name, batch_tokens=batch_tokens, process=PROCESS)
 
 
-def predict(task: AnyTask, encoder: Encoder, head: Any, examples: Sequence[Any], frame: Framing) -> list[Any]:
+def predict(task: AnyTask, encoder: Encoder, head: Any, examples: Sequence[Any], frame: Windower) -> list[Any]:
     samples = task.encode(examples, frame, labelled=False)
     outputs = run_head(task, encoder, head, samples, batch_tokens=256)
     return decode_all(task, examples, samples, outputs)
 
 
-def fit(task: AnyTask, examples: Sequence[Any], frame: Framing, *, steps: int, lr: float = 2e-3) -> tuple[Encoder, Any]:
+def train_head(
+    task: AnyTask, examples: Sequence[Any], frame: Windower, *, steps: int, lr: float = 2e-3
+) -> tuple[Encoder, Any]:
     """An encoder and a head trained on all examples at once, with the frame's own criterion."""
     encoder = tiny_encoder(frame.tokenizer)
     head = task.head(encoder)
-    criterion = TaskCriterion(encoder, {task.name: head})
+    criterion = MultiTaskNetwork(encoder, {task.name: head})
     batch = SampleBatch(task=task.name, samples=tuple(task.encode(examples, frame, labelled=True)))
     optimiser = torch.optim.Adam(criterion.parameters(), lr=lr)
     for _ in range(steps):

@@ -11,11 +11,11 @@ from spanlab.encoder import Encoder, build_encoder, preset, save_model
 from spanlab.errors import ConfigError
 from spanlab.inference.load import load
 from spanlab.tasks.classification import Classification, ClassificationConfig
-from spanlab.tasks.criterion import TaskCriterion, encode_samples
-from spanlab.tasks.framing import Cutting, Framing
+from spanlab.tasks.network import MultiTaskNetwork, encode_samples
+from spanlab.tasks.pooling import summary_tokens
 from spanlab.tasks.sample import Sample, SampleBatch, pack_samples
 from spanlab.tasks.sequence_head import SequenceTaskHead
-from spanlab.tasks.summary import summary_tokens
+from spanlab.tasks.windows import Cutting, Windower
 from spanlab.text import Tokenizer, TokenizerConfig, train_tokenizer
 from spanlab.text.tokenizer import Kind
 from spanlab.training.records import Record
@@ -31,7 +31,7 @@ ROWS = [
 ]
 
 
-def setting(system: str, tokens: str, kind: Kind) -> tuple[Encoder, Framing]:
+def setting(system: str, tokens: str, kind: Kind) -> tuple[Encoder, Windower]:
     tokenizer: Tokenizer = train_tokenizer(
         [HONEST, HONEST],
         TokenizerConfig(kind=kind, vocab_size=450, system=tokens),  # type: ignore[arg-type]
@@ -39,23 +39,23 @@ def setting(system: str, tokens: str, kind: Kind) -> tuple[Encoder, Framing]:
     torch.manual_seed(0)
     shape: dict[str, Any] = {"dropout": 0.0, "attention_dropout": 0.0}
     encoder = build_encoder(preset(system, "tiny", vocab_size=tokenizer.vocab_size, **shape)).eval()
-    return encoder, Framing(tokenizer, Cutting(length=100), segments=encoder.config.segments)
+    return encoder, Windower(tokenizer, Cutting(length=100), segments=encoder.config.segments)
 
 
-def made(encoder: Encoder, framing: Framing, **changes: Any) -> tuple[Any, list[Sample]]:
+def made(encoder: Encoder, windower: Windower, **changes: Any) -> tuple[Any, list[Sample]]:
     examples = read(Classification, ROWS)
-    task = Classification.learn(ClassificationConfig(**changes), examples)
+    task = Classification.fit(ClassificationConfig(**changes), examples)
     torch.manual_seed(1)
-    return task.head(encoder), task.encode(examples, framing, labelled=True)
+    return task.head(encoder), task.encode(examples, windower, labelled=True)
 
 
 def test_the_loss_is_the_labels_and_a_share_of_the_tokens() -> None:
-    encoder, framing = setting("gpt2", "gpt", "bpe")
-    head, samples = made(encoder, framing, auxiliary_lm=0.5)
-    plain, _ = made(encoder, framing)
+    encoder, windower = setting("gpt2", "gpt", "bpe")
+    head, samples = made(encoder, windower, auxiliary_lm=0.5)
+    plain, _ = made(encoder, windower)
     batch = SampleBatch(task="classification", samples=tuple(samples))
-    both = TaskCriterion(encoder, {"classification": head})(pack_samples(batch))
-    alone = TaskCriterion(encoder, {"classification": plain})(pack_samples(batch))
+    both = MultiTaskNetwork(encoder, {"classification": head})(pack_samples(batch))
+    alone = MultiTaskNetwork(encoder, {"classification": plain})(pack_samples(batch))
     means = []
     for sample in samples:
         ids = torch.from_numpy(sample.sequences[0].ids)
@@ -66,7 +66,7 @@ def test_the_loss_is_the_labels_and_a_share_of_the_tokens() -> None:
     assert both.parts["classification"].count == 3
     # However a step is cut, a sample weighs the same.
     parts = [
-        TaskCriterion(encoder, {"classification": head})(
+        MultiTaskNetwork(encoder, {"classification": head})(
             pack_samples(SampleBatch(task="classification", samples=(sample,))), {"classification": 3}
         ).value
         for sample in samples
@@ -76,8 +76,8 @@ def test_the_loss_is_the_labels_and_a_share_of_the_tokens() -> None:
 
 @torch.no_grad()
 def test_what_is_said_is_the_inner_heads() -> None:
-    encoder, framing = setting("gpt2", "gpt", "bpe")
-    head, samples = made(encoder, framing, auxiliary_lm=0.5)
+    encoder, windower = setting("gpt2", "gpt", "bpe")
+    head, samples = made(encoder, windower, auxiliary_lm=0.5)
     batch = pack_samples(SampleBatch(task="classification", samples=tuple(samples)))
     encoded = encode_samples(encoder, batch)
     outputs = head.split(head(encoded), batch)
@@ -87,7 +87,7 @@ def test_what_is_said_is_the_inner_heads() -> None:
 
 def test_it_is_for_causal_encoders() -> None:
     with pytest.raises(ConfigError, match="this bert sees what follows; take auxiliary_lm=0"):
-        Classification.learn(ClassificationConfig(auxiliary_lm=0.5), read(Classification, ROWS)).head(tiny_encoder())
+        Classification.fit(ClassificationConfig(auxiliary_lm=0.5), read(Classification, ROWS)).head(tiny_encoder())
     with pytest.raises(ConfigError, match="'auxiliary_lm' is -1"):
         ClassificationConfig(auxiliary_lm=-1.0)
 
@@ -97,8 +97,8 @@ def test_it_is_for_causal_encoders() -> None:
 )
 def test_the_token_that_stands_for_a_text(system: str, tokens: str, kind: Kind) -> None:
     """The last of GPT and of XLNet, where XLNet has its <cls>; the first of BERT."""
-    encoder, framing = setting(system, tokens, kind)
-    head, samples = made(encoder, framing)
+    encoder, windower = setting(system, tokens, kind)
+    head, samples = made(encoder, windower)
     assert isinstance(head, SequenceTaskHead)
     batch = pack_samples(SampleBatch(task="classification", samples=tuple(samples)))
     encoded = encode_samples(encoder, batch)
@@ -106,15 +106,15 @@ def test_the_token_that_stands_for_a_text(system: str, tokens: str, kind: Kind) 
     ends = torch.cumsum(batch.lengths_B, 0)
     places = ends - 1 if system != "bert" else ends - batch.lengths_B
     torch.testing.assert_close(found, encoded.hidden_ND[places])
-    cls_id = framing.tokenizer.cls_id
+    cls_id = windower.tokenizer.cls_id
     if cls_id is not None:
         assert batch.input_ids_N[places].tolist() == [cls_id] * 3
 
 
 def test_a_run_with_it_and_back(tmp_path: Path) -> None:
-    encoder, framing = setting("gpt2", "gpt", "bpe")
+    encoder, windower = setting("gpt2", "gpt", "bpe")
     save_model(tmp_path / "gpt", encoder)
-    framing.tokenizer.save(tmp_path / "gpt")
+    windower.tokenizer.save(tmp_path / "gpt")
     train, dev = write_topics(tmp_path / "data")
     records: list[Record] = []
     training = {"steps": 40, "lr": 3e-3, "batch_size": 8, "eval_every": 40, "precision": "fp32", "device": "cpu"}

@@ -18,9 +18,9 @@ from spanlab.tasks.classification import (
     ClassificationResult,
     LabelSetResult,
 )
-from spanlab.tasks.criterion import TaskCriterion
 from spanlab.tasks.formats.row import Row
-from spanlab.tasks.model import framing_for
+from spanlab.tasks.model import windower_for
+from spanlab.tasks.network import MultiTaskNetwork
 from spanlab.tasks.sample import SampleBatch, pack_samples
 from spanlab.text import Tokenizer
 
@@ -63,17 +63,17 @@ def test_replacement_characters_are_told_and_taken() -> None:
 
 
 def test_learning_labels() -> None:
-    task = Classification.learn(ClassificationConfig(), FEW)
-    assert task.learnt.labels == ("nature", "sports")
-    assert task.learnt.label_counts == (2, 1)
+    task = Classification.fit(ClassificationConfig(), FEW)
+    assert task.fitted.labels == ("nature", "sports")
+    assert task.fitted.label_counts == (2, 1)
     assert task.config.multi_label is False
     assert task.primary == "accuracy"
     with pytest.raises(InputError, match="all examples have the label 'nature'"):
-        Classification.learn(ClassificationConfig(), FEW[:1])
+        Classification.fit(ClassificationConfig(), FEW[:1])
     several = [Classification.read(row(text="a", labels=["x", 2]), labelled=True)]
-    assert Classification.learn(ClassificationConfig(), several).learnt.labels == ("2", "x")
+    assert Classification.fit(ClassificationConfig(), several).fitted.labels == ("2", "x")
     with pytest.raises(InputError, match="multi_label=true"):
-        Classification.learn(ClassificationConfig(multi_label=False), several)
+        Classification.fit(ClassificationConfig(multi_label=False), several)
     with pytest.raises(ConfigError, match="label_smoothing"):
         ClassificationConfig(label_smoothing=1.0)
 
@@ -81,12 +81,12 @@ def test_learning_labels() -> None:
 def logits_and_loss(
     folder: Path, config: ClassificationConfig, few: list[ClassificationExample]
 ) -> tuple[Tensor, Tensor, Classification]:
-    task = Classification.learn(config, few)
+    task = Classification.fit(config, few)
     encoder = load_model(folder).encoder
     head = task.head(encoder)
-    samples = task.encode(few, framing_for(encoder, Tokenizer.load(folder), config.data), labelled=True)
+    samples = task.encode(few, windower_for(encoder, Tokenizer.load(folder), config.data), labelled=True)
     batch = pack_samples(SampleBatch(task="c", samples=tuple(samples)))
-    criterion = TaskCriterion(encoder, {"c": head}).eval()
+    criterion = MultiTaskNetwork(encoder, {"c": head}).eval()
     loss = criterion(batch)
     output = encoder(batch.input_ids_N, token_type_ids=batch.segment_ids_N, lengths=batch.lengths_B)
     return head.layer(output.hidden[batch.starts], output.pooled), loss.value, task
@@ -106,11 +106,11 @@ def test_losses_equal_torchs(tiny_model: Path) -> None:
 
 
 def test_a_batch_in_two_parts_has_the_same_gradient(tiny_model: Path) -> None:
-    task = Classification.learn(ClassificationConfig(), FEW)
+    task = Classification.fit(ClassificationConfig(), FEW)
     encoder = load_model(tiny_model).encoder
-    criterion = TaskCriterion(encoder, {"c": task.head(encoder)})
-    framing = framing_for(encoder, Tokenizer.load(tiny_model), task.config.data)
-    samples = tuple(task.encode(FEW, framing, labelled=True))
+    criterion = MultiTaskNetwork(encoder, {"c": task.head(encoder)})
+    windower = windower_for(encoder, Tokenizer.load(tiny_model), task.config.data)
+    samples = tuple(task.encode(FEW, windower, labelled=True))
     criterion(pack_samples(SampleBatch(task="c", samples=samples))).value.backward()
     whole = {name: p.grad.clone() for name, p in criterion.named_parameters() if p.grad is not None}
     criterion.zero_grad()
@@ -122,7 +122,7 @@ def test_a_batch_in_two_parts_has_the_same_gradient(tiny_model: Path) -> None:
 
 
 def test_windows_are_averaged() -> None:
-    task = Classification.learn(ClassificationConfig(), FEW)
+    task = Classification.fit(ClassificationConfig(), FEW)
     windows = [np.array([2.0, 0.0]), np.array([0.0, 1.0])]
     result = task.decode(5, FEW[0], [_Window(), _Window()], windows)  # type: ignore[list-item]
     assert isinstance(result, ClassificationResult)
@@ -144,18 +144,18 @@ def test_the_threshold_is_tuned() -> None:
         Classification.read(row(text="b", labels=["x", "y"]), labelled=True),
         Classification.read(row(text="c", labels=[]), labelled=True),
     ]
-    task = Classification.learn(ClassificationConfig(), few)
+    task = Classification.fit(ClassificationConfig(), few)
     scores = np.array([[0.31, 0.1], [0.4, 0.36], [0.1, 0.21]])
     outputs = [[np.log(row / (1 - row))] for row in scores]
     tuned = task.tune(few, [[]] * 3, outputs)
-    assert tuned.learnt.thresholds["labels"] in {0.25, 0.3}
+    assert tuned.fitted.thresholds["labels"] in {0.25, 0.3}
     results = [tuned.decode(n, few[n], [], outputs[n]) for n in range(3)]
     assert [r.labels for r in results if isinstance(r, LabelSetResult)] == [("x",), ("x", "y"), ()]
     assert tuned.score(few, results).metrics["f1"] == 100.0
 
 
 def test_scores_of_read_results() -> None:
-    task = Classification.learn(ClassificationConfig(), FEW)
+    task = Classification.fit(ClassificationConfig(), FEW)
     predicted = [task.read_result(row(label=label), n, FEW[n]) for n, label in enumerate(["nature", "nature", "x"])]
     scores = task.score(FEW, predicted)
     assert scores.count == 3

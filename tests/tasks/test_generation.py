@@ -13,12 +13,12 @@ from spanlab.encoder import CausalLMHead, Encoder, preset, save_model
 from spanlab.errors import ConfigError, InputError
 from spanlab.inference.load import load
 from spanlab.tasks.checking import check_file
-from spanlab.tasks.criterion import TaskCriterion
+from spanlab.tasks.config import TaskDataConfig
 from spanlab.tasks.formats.row import Row
-from spanlab.tasks.framing import Cutting, Framing
 from spanlab.tasks.generation import Generation, GenerationConfig, GenerationResult
+from spanlab.tasks.network import MultiTaskNetwork
 from spanlab.tasks.sample import SampleBatch, pack_samples
-from spanlab.tasks.settings import TaskDataConfig
+from spanlab.tasks.windows import Cutting, Windower
 from spanlab.text import TokenizerConfig, train_tokenizer
 from spanlab.training.records import Record
 from spanlab.workflows.finetune import finetune
@@ -36,8 +36,8 @@ ROWS: list[dict[str, Any]] = [
 ]
 
 
-def frame(length: int = 128, long_text: Any = "error") -> Framing:
-    return Framing(GPT, Cutting(length=length, long_text=long_text), segments=0)
+def frame(length: int = 128, long_text: Any = "error") -> Windower:
+    return Windower(GPT, Cutting(length=length, long_text=long_text), segments=0)
 
 
 def gpt(seed: int = 3) -> Encoder:
@@ -46,9 +46,9 @@ def gpt(seed: int = 3) -> Encoder:
     return Encoder(preset("gpt2", "tiny", vocab_size=GPT.vocab_size, **shape))
 
 
-def learn(rows: list[dict[str, Any]] = ROWS, **changes: Any) -> tuple[Generation, list[Any]]:
+def fit(rows: list[dict[str, Any]] = ROWS, **changes: Any) -> tuple[Generation, list[Any]]:
     examples = read(Generation, rows)
-    return Generation.learn(GenerationConfig(**{"max_new_tokens": 12, **changes}), examples), examples
+    return Generation.fit(GenerationConfig(**{"max_new_tokens": 12, **changes}), examples), examples
 
 
 def ids_of(text: str) -> list[int]:
@@ -56,7 +56,7 @@ def ids_of(text: str) -> list[int]:
 
 
 def test_the_layout() -> None:
-    task, examples = learn()
+    task, examples = fit()
     samples = task.encode(examples, frame(), labelled=True)
     assert [sample.example for sample in samples] == [0, 1, 1, 2]
     source, target = ids_of(ROWS[0]["source"]), ids_of(ROWS[0]["target"])
@@ -68,7 +68,7 @@ def test_the_layout() -> None:
     asked = task.encode(examples, frame(), labelled=False)
     assert [sample.example for sample in asked] == [0, 1, 2]
     assert asked[0].sequences[0].ids.tolist() == [*source, END]
-    causal, _ = learn(prefix="causal")
+    causal, _ = fit(prefix="causal")
     assert causal.encode(examples, frame(), labelled=False)[0].sequences[0].prefix == 0
 
 
@@ -81,15 +81,15 @@ def logits_after(encoder: Encoder, ids: list[int], prefix: int) -> torch.Tensor:
 
 @pytest.mark.parametrize("prefix", ["both", "causal"])
 def test_the_loss_is_on_targets_alone(prefix: str) -> None:
-    task, examples = learn(prefix=prefix)
+    task, examples = fit(prefix=prefix)
     encoder = gpt()
-    criterion = TaskCriterion(encoder, {"generation": task.head(encoder)})
+    criterion = MultiTaskNetwork(encoder, {"generation": task.head(encoder)})
     batch = SampleBatch(task="generation", samples=tuple(task.encode(examples, frame(), labelled=True)))
     found = criterion(pack_samples(batch))
     found.value.backward()
     gradient = encoder.word_table.grad
     assert gradient is not None
-    learnt, encoder.embeddings.word.weight.grad = gradient.clone(), None
+    fitted, encoder.embeddings.word.weight.grad = gradient.clone(), None
     total, count = torch.zeros(()), 0
     for row in ROWS:
         for target in row["target"] if isinstance(row["target"], list) else [row["target"]]:
@@ -101,12 +101,12 @@ def test_the_loss_is_on_targets_alone(prefix: str) -> None:
     assert criterion.counts(batch) == {"generation": count}
     assert found.value.item() == pytest.approx(float(total.detach()) / count, rel=1e-5)
     (total / count).backward()
-    torch.testing.assert_close(encoder.word_table.grad, learnt, atol=1e-6, rtol=1e-3)
+    torch.testing.assert_close(encoder.word_table.grad, fitted, atol=1e-6, rtol=1e-3)
 
 
 @pytest.mark.parametrize("prefix", ["both", "causal"])
 def test_greedy_decoding_is_a_loop_of_forward_passes(prefix: str) -> None:
-    task, examples = learn(prefix=prefix)
+    task, examples = fit(prefix=prefix)
     encoder = gpt().eval()
     samples = task.encode(examples, frame(), labelled=False)
     found = run_head(task, encoder, task.head(encoder), samples, batch_tokens=10_000)
@@ -127,7 +127,7 @@ def test_greedy_decoding_is_a_loop_of_forward_passes(prefix: str) -> None:
 @pytest.mark.parametrize("prefix", ["both", "causal"])
 def test_beam_search_finds_the_likeliest_pair_of_tokens(prefix: str) -> None:
     """With as many beams as tokens and targets of two, the search is exhaustive; so is the loop it is held to."""
-    task, examples = learn(ROWS[:1], prefix=prefix, max_new_tokens=2, beams=GPT.vocab_size, length_penalty=0.0)
+    task, examples = fit(ROWS[:1], prefix=prefix, max_new_tokens=2, beams=GPT.vocab_size, length_penalty=0.0)
     encoder = gpt().eval()
     samples = task.encode(examples, frame(), labelled=False)
     (found,) = run_head(task, encoder, task.head(encoder), samples, batch_tokens=100)
@@ -146,10 +146,10 @@ def test_beam_search_finds_the_likeliest_pair_of_tokens(prefix: str) -> None:
     assert found.log_probability == pytest.approx(best, abs=1e-4)
 
 
-def fit(task: Generation, examples: list[Any], steps: int) -> tuple[Encoder, Any]:
+def train_head(task: Generation, examples: list[Any], steps: int) -> tuple[Encoder, Any]:
     encoder = gpt()
     head = task.head(encoder)
-    criterion = TaskCriterion(encoder, {"generation": head})
+    criterion = MultiTaskNetwork(encoder, {"generation": head})
     batch = SampleBatch(task="generation", samples=tuple(task.encode(examples, frame(), labelled=True)))
     optimiser = torch.optim.Adam(criterion.parameters(), lr=3e-3)
     for _ in range(steps):
@@ -161,8 +161,8 @@ def fit(task: Generation, examples: list[Any], steps: int) -> tuple[Encoder, Any
 
 @pytest.mark.parametrize("beams", [1, 3])
 def test_it_learns(beams: int) -> None:
-    task, examples = learn(beams=beams)
-    encoder, head = fit(task, examples, steps=30)
+    task, examples = fit(beams=beams)
+    encoder, head = train_head(task, examples, steps=30)
     results = predict(task, encoder, head, examples, frame())
     assert [result.text for result in results][::2] == ["A ferry left.", "No wave."]
     assert results[1].text in ROWS[1]["target"]
@@ -175,7 +175,7 @@ def test_it_learns(beams: int) -> None:
 
 
 def test_what_is_too_long_is_refused_or_cut_on_request() -> None:
-    task, examples = learn(max_new_tokens=4)
+    task, examples = fit(max_new_tokens=4)
     with pytest.raises(InputError, match=r"a source has .* and there is room for 9; take data.long_text=truncate"):
         task.encode(examples[:1], frame(14), labelled=False)
     (cut,) = task.encode(examples[:1], frame(14, "truncate"), labelled=False)
@@ -196,7 +196,7 @@ def test_settings_and_models_that_cannot_be_meant() -> None:
         GenerationConfig(max_new_tokens=511)
     with pytest.raises(ConfigError, match="'beams' is 0"):
         GenerationConfig(beams=0)
-    task, examples = learn()
+    task, examples = fit()
     with pytest.raises(ConfigError, match="this bert encoder looks at what follows"):
         task.head(tiny_encoder(TOKENIZER))
     with pytest.raises(ConfigError, match="no room for a source beside its target"):
@@ -275,7 +275,7 @@ def test_from_file_to_folder_and_back(gpt_folder: Path, tmp_path: Path) -> None:
 
 
 def test_a_foreign_text_must_be_text() -> None:
-    task, examples = learn()
+    task, examples = fit()
     with pytest.raises(InputError, match="'text' is 3; it must be text"):
         task.read_result(Row(values={"text": 3}), 0, examples[0])
     wrong = task.mistake(examples[0], task.read_result(Row(values={"text": "Unlike"}), 0, examples[0]))

@@ -9,18 +9,18 @@ import torch.nn.functional as F
 
 from spanlab.encoder import Encoder, load_model
 from spanlab.errors import InputError
-from spanlab.tasks.criterion import TaskCriterion
+from spanlab.tasks.config import TaskDataConfig
 from spanlab.tasks.embedding import embed_texts
 from spanlab.tasks.formats.row import Row
-from spanlab.tasks.model import framing_for
+from spanlab.tasks.model import windower_for
+from spanlab.tasks.network import MultiTaskNetwork
 from spanlab.tasks.outputs import compute_outputs
 from spanlab.tasks.sample import SampleBatch, pack_samples
-from spanlab.tasks.settings import TaskDataConfig
 from spanlab.tasks.similarity import PairLabelResult, Similarity, SimilarityConfig, SimilarityExample, SimilarityResult
 from spanlab.text import Tokenizer
-from spanlab.training.place import Place
+from spanlab.training.place import ProcessContext
 
-HERE = Place(device=torch.device("cpu"), precision="fp32")
+HERE = ProcessContext(device=torch.device("cpu"), precision="fp32")
 
 
 def pair(a: str, b: str, **label: object) -> SimilarityExample:
@@ -51,13 +51,13 @@ def test_problems_of_a_row(values: dict[str, object], kind: str) -> None:
 def test_what_cannot_be_learnt_together() -> None:
     config = SimilarityConfig()
     with pytest.raises(InputError, match="give one of the two"):
-        Similarity.learn(config, [*SCORED, *LABELLED])
+        Similarity.fit(config, [*SCORED, *LABELLED])
     with pytest.raises(InputError, match="head=cross"):
-        Similarity.learn(SimilarityConfig(head="bi"), LABELLED)
+        Similarity.fit(SimilarityConfig(head="bi"), LABELLED)
     with pytest.raises(InputError, match="score_range"):
-        Similarity.learn(SimilarityConfig(score_range=(0.0, 1.0)), SCORED)
-    assert Similarity.learn(config, LABELLED).learnt.labels == ("different", "same")
-    assert Similarity.learn(config, SCORED).primary == "spearman"
+        Similarity.fit(SimilarityConfig(score_range=(0.0, 1.0)), SCORED)
+    assert Similarity.fit(config, LABELLED).fitted.labels == ("different", "same")
+    assert Similarity.fit(config, SCORED).primary == "spearman"
 
 
 @pytest.fixture(scope="module")
@@ -67,12 +67,12 @@ def parts(tiny_model: Path) -> tuple[Encoder, Tokenizer]:
 
 def test_the_squared_loss_of_a_cross_encoder(parts: tuple[Encoder, Tokenizer]) -> None:
     encoder, tokenizer = parts
-    task = Similarity.learn(SimilarityConfig(), SCORED)
+    task = Similarity.fit(SimilarityConfig(), SCORED)
     head = task.head(encoder)
-    samples = task.encode(SCORED, framing_for(encoder, tokenizer, task.config.data), labelled=True)
-    criterion = TaskCriterion(encoder, {"s": head}).eval()
+    samples = task.encode(SCORED, windower_for(encoder, tokenizer, task.config.data), labelled=True)
+    criterion = MultiTaskNetwork(encoder, {"s": head}).eval()
     loss = criterion(pack_samples(SampleBatch(task="s", samples=tuple(samples)))).value
-    outputs = compute_outputs(criterion, samples, task="s", batch_tokens=100, place=HERE)
+    outputs = compute_outputs(criterion, samples, task="s", batch_tokens=100, process=HERE)
     scores = torch.tensor(np.concatenate(outputs))
     torch.testing.assert_close(loss, F.mse_loss(scores, torch.tensor([4.5, 1.0])))
     result = task.decode(0, SCORED[0], samples[:1], outputs[:1])
@@ -84,16 +84,16 @@ def test_the_squared_loss_of_a_cross_encoder(parts: tuple[Encoder, Tokenizer]) -
 def test_the_towers_cosine_is_that_of_the_embeddings(parts: tuple[Encoder, Tokenizer], words: int) -> None:
     encoder, tokenizer = parts
     config = SimilarityConfig(head="bi", data=TaskDataConfig(length=32))
-    framing = framing_for(encoder, tokenizer, config.data)
+    windower = windower_for(encoder, tokenizer, config.data)
     few = [pair("the river rose " * words, "snow fell", score=5), pair("she won", "the race " * words, score=0)]
-    task = Similarity.learn(config, few)
-    samples = task.encode(few, framing, labelled=True)
+    task = Similarity.fit(config, few)
+    samples = task.encode(few, windower, labelled=True)
     assert len(samples) == 2
     cosines = compute_outputs(
-        TaskCriterion(encoder, {"s": task.head(encoder)}), samples, task="s", batch_tokens=64, place=HERE
+        MultiTaskNetwork(encoder, {"s": task.head(encoder)}), samples, task="s", batch_tokens=64, process=HERE
     )
     texts = [text for example in few for text in (example.text_a, example.text_b)]
-    vectors = embed_texts(encoder, framing, texts, batch_tokens=64, place=HERE)
+    vectors = embed_texts(encoder, windower, texts, batch_tokens=64, process=HERE)
     assert np.linalg.norm(vectors, axis=1) == pytest.approx(np.ones(4), abs=1e-5)
     wanted = [vectors[0] @ vectors[1], vectors[2] @ vectors[3]]
     assert cosines == pytest.approx(wanted, abs=1e-5)
@@ -105,10 +105,10 @@ def test_the_towers_cosine_is_that_of_the_embeddings(parts: tuple[Encoder, Token
 
 def test_labels_of_pairs(parts: tuple[Encoder, Tokenizer]) -> None:
     encoder, tokenizer = parts
-    task = Similarity.learn(SimilarityConfig(class_weights="balanced"), LABELLED)
-    samples = task.encode(LABELLED, framing_for(encoder, tokenizer, task.config.data), labelled=True)
+    task = Similarity.fit(SimilarityConfig(class_weights="balanced"), LABELLED)
+    samples = task.encode(LABELLED, windower_for(encoder, tokenizer, task.config.data), labelled=True)
     outputs = compute_outputs(
-        TaskCriterion(encoder, {"s": task.head(encoder)}), samples, task="s", batch_tokens=100, place=HERE
+        MultiTaskNetwork(encoder, {"s": task.head(encoder)}), samples, task="s", batch_tokens=100, process=HERE
     )
     results = [task.decode(n, LABELLED[n], samples[n : n + 1], outputs[n : n + 1]) for n in range(2)]
     assert all(isinstance(result, PairLabelResult) for result in results)
@@ -129,6 +129,6 @@ def test_minilm_gives_the_vectors_of_sentence_transformers(minilm: Path) -> None
     mask = given["attention_mask"].unsqueeze(-1)
     wanted = F.normalize((hidden * mask).sum(1) / mask.sum(1), dim=-1)
     encoder = load_model(minilm).encoder.eval()
-    framing = framing_for(encoder, Tokenizer.load(minilm), TaskDataConfig())
-    found = embed_texts(encoder, framing, texts, batch_tokens=1000, place=HERE)
+    windower = windower_for(encoder, Tokenizer.load(minilm), TaskDataConfig())
+    found = embed_texts(encoder, windower, texts, batch_tokens=1000, process=HERE)
     torch.testing.assert_close(torch.from_numpy(found), wanted, atol=1e-5, rtol=0)

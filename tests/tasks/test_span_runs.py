@@ -8,16 +8,16 @@ import pytest
 import torch
 
 from spanlab.inference.load import load
-from spanlab.tasks.entities import NerResult
 from spanlab.tasks.formats.row import Row
+from spanlab.tasks.ner.data import NerResult
 from spanlab.training.records import Record
 from spanlab.workflows.finetune import finetune
 from tests.cli.run import run_here
-from tests.tasks.test_ner import NESTED, ROWS
-from tests.tasks.test_ner import learn as learn_entities
-from tests.tasks.test_qa import CAFE, FERRY, SILENT
-from tests.tasks.test_qa import ROWS as QUESTIONS
-from tests.tasks.test_qa import learn as learn_answers
+from tests.tasks.ner.test_task import NESTED, ROWS
+from tests.tasks.ner.test_task import fit as learn_entities
+from tests.tasks.qa.test_task import CAFE, FERRY, SILENT
+from tests.tasks.qa.test_task import ROWS as QUESTIONS
+from tests.tasks.qa.test_task import fit as learn_answers
 
 QUICK: dict[str, Any] = {
     "epochs": 60.0,
@@ -111,7 +111,7 @@ def test_answers(head: str, tiny_model: Path, tmp_path: Path) -> None:
     described = json.loads((tmp_path / "run" / "model" / "spanlab.json").read_text())
     assert list(described["thresholds"]) == ["no_answer"]
     model = load(tmp_path / "run", precision="fp32")
-    assert model.model.tasks["qa"].learnt.thresholds == described["thresholds"]
+    assert model.model.tasks["qa"].fitted.thresholds == described["thresholds"]
     assert model.evaluate(str(tmp_path / "qa.jsonl")).metrics == best
     results = model.predict([(str(one["question"]), str(one["context"])) for one in [*QUESTIONS, SILENT]])
     assert [result.answer for result in results] == ["before dawn", "Mr. Brown", "The café", ""]

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import settings
 
 from spanlab.text import Tokenizer
-from spanlab.text.training import TokenizerConfig, train_tokenizer
+from spanlab.text.train import TokenizerConfig, train_tokenizer
 from tests.text.hostile_text import HONEST
 
 settings.register_profile("text", deadline=None, max_examples=150)

@@ -9,7 +9,7 @@ import pytest
 
 from spanlab.errors import InputError
 from spanlab.text import Tokenizer
-from spanlab.text.sentencepiece_model import read_sentencepiece
+from spanlab.text.sentencepiece import read_sentencepiece
 from tests.text.hostile_text import HONEST
 
 

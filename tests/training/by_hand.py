@@ -6,8 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from spanlab.training.optimisers import build_optimiser, set_learning_rate
-from spanlab.training.settings import TrainingConfig
+from spanlab.training.config import TrainingConfig
+from spanlab.training.optim import build_optimiser, set_learning_rate
 
 
 def small_model(dtype: torch.dtype = torch.float64) -> nn.Module:

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from spanlab.training.config import TrainingConfig
 from spanlab.training.lamb import Lamb
-from spanlab.training.settings import TrainingConfig
 from tests.training.by_hand import assert_same_weights, by_hand, small_model, train
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from spanlab.errors import ConfigError, RunError
 from spanlab.training.loop import Training
-from spanlab.training.place import Place, find_place
+from spanlab.training.place import ProcessContext, current_process
 from spanlab.training.records import Record
 from spanlab.training.schedules import learning_rate_factor
 from tests.training.toy import Points, ToyData, ToyModel, equal, exported, toy_training, weights
@@ -26,10 +26,10 @@ def told(records: list[Record]) -> list[tuple[int, str]]:
     return [(record.step, record.split) for record in records]
 
 
-def scores(*values: float) -> Callable[[Place], dict[str, float]]:
+def scores(*values: float) -> Callable[[ProcessContext], dict[str, float]]:
     """An evaluation that gives one score after the other."""
     left = list(values)
-    return lambda place: {"loss": left.pop(0)}
+    return lambda process: {"loss": left.pop(0)}
 
 
 def finish(training: Training[Points]) -> dict[str, Tensor]:
@@ -64,9 +64,9 @@ def test_a_run_learns(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("accumulate", [2, 8])
 def test_micro_batches_make_no_difference(tmp_path: Path, accumulate: int) -> None:
-    place = Place(device=torch.device("cpu"), precision="fp64")
-    one = toy_training(tmp_path / "one", model=calm, place=place)
-    many = toy_training(tmp_path / "many", model=calm, place=place, data=ToyData(accumulate))
+    process = ProcessContext(device=torch.device("cpu"), precision="fp64")
+    one = toy_training(tmp_path / "one", model=calm, process=process)
+    many = toy_training(tmp_path / "many", model=calm, process=process, data=ToyData(accumulate))
     for ours, theirs in zip(one.records(), many.records(), strict=True):
         assert ours.metrics["loss"] == pytest.approx(theirs.metrics["loss"], rel=1e-12)
     for name, tensor in weights(one).items():
@@ -117,7 +117,7 @@ def test_a_run_ends_when_it_no_longer_gets_better(tmp_path: Path) -> None:
 def test_the_moving_average_is_what_is_evaluated_and_exported(tmp_path: Path) -> None:
     seen: list[dict[str, Tensor]] = []
 
-    def evaluate(place: Place) -> dict[str, float]:
+    def evaluate(process: ProcessContext) -> dict[str, float]:
         seen.append(weights(training))
         return {"loss": -len(seen)}
 
@@ -280,7 +280,7 @@ def test_a_spike_is_told(tmp_path: Path) -> None:
 
 def test_half_precision_with_scaling_needs_cuda() -> None:
     with pytest.raises(ConfigError, match=r"training\.precision is fp16, which needs a CUDA device; take"):
-        find_place("cpu", "fp16")
+        current_process("cpu", "fp16")
 
 
 def test_a_damaged_checkpoint_is_named_when_a_run_goes_back(tmp_path: Path) -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from spanlab.atomic_io import mend_folder
 from spanlab.errors import InputError
 from spanlab.training.run_folder import RunFolder
-from spanlab.whole_files import mend_folder
 from tests.breaking import Fuse, Killed
 
 CONFIG = {"size": "tiny", "training": {"lr": 0.1, "keep": 2, "accumulate": 1}, "corpora": ["a"], "init": None}

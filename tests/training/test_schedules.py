@@ -5,8 +5,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spanlab.training.config import TrainingConfig
 from spanlab.training.schedules import learning_rate_factor
-from spanlab.training.settings import TrainingConfig
 
 SCHEDULES = ["linear", "cosine", "constant", "warmup-stable-decay", "polynomial"]
 

@@ -11,9 +11,9 @@ from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.multiprocessing.spawn import spawn
 
-from spanlab.training.averaging import MovingAverage
-from spanlab.training.optimisers import build_optimiser, set_learning_rate
-from spanlab.training.settings import TrainingConfig
+from spanlab.training.config import TrainingConfig
+from spanlab.training.ema import ExponentialMovingAverage
+from spanlab.training.optim import build_optimiser, set_learning_rate
 from tests.training.by_hand import give_gradients, small_model
 
 CONFIGS = [
@@ -35,7 +35,7 @@ def give_shards(model: nn.Module, step: int) -> None:
 
 def train(model: nn.Module, config: TrainingConfig, give: Callable[[nn.Module, int], None]) -> dict[str, Tensor]:
     """Four steps; the weights and their averages at the end."""
-    optimiser, average = build_optimiser(model, config), MovingAverage(model, 0.5)
+    optimiser, average = build_optimiser(model, config), ExponentialMovingAverage(model, 0.5)
     for step in range(4):
         set_learning_rate(optimiser, config.lr / (step + 1))
         give(model, step)

@@ -11,15 +11,15 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from spanlab.objectives.objective import CriterionLoss, ObjectiveLoss
+from spanlab.training.config import TrainingConfig
 from spanlab.training.loop import Training
-from spanlab.training.place import Place
+from spanlab.training.place import ProcessContext
 from spanlab.training.run_folder import RunFolder
-from spanlab.training.settings import TrainingConfig
-from spanlab.training.work import Work
+from spanlab.training.spec import TrainingSpec
 
 Points = NDArray[np.float32]
 """(points, 5): four coordinates and what they should give."""
-HERE = Place(device=torch.device("cpu"), precision="fp32")
+HERE = ProcessContext(device=torch.device("cpu"), precision="fp32")
 
 
 class ToyData:
@@ -85,15 +85,15 @@ def toy_training(
     folder: Path,
     *,
     data: ToyData | None = None,
-    evaluate: Callable[[Place], dict[str, float]] | None = None,
+    evaluate: Callable[[ProcessContext], dict[str, float]] | None = None,
     higher_is_better: bool = False,
     model: Callable[[], ToyModel] = ToyModel,
-    place: Place = HERE,
+    process: ProcessContext = HERE,
     **settings: Any,
 ) -> Training[Points]:
     """A run in a folder; the same beginning each time."""
     torch.manual_seed(3)
-    work = Work(
+    work = TrainingSpec(
         criterion=model(),
         data=data or ToyData(),
         export=export,
@@ -104,7 +104,7 @@ def toy_training(
     run = RunFolder(folder)
     if not run.path.exists():
         run.begin({})
-    return Training(work, config, run, place, seed=5)
+    return Training(work, config, run, process, seed=5)
 
 
 def weights(training: Training[Points]) -> dict[str, Tensor]:

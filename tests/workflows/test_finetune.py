@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import torch
 
-from spanlab.configuration import merge
+from spanlab.config import merge
 from spanlab.encoder import load_model
 from spanlab.errors import ConfigError, InputError
-from spanlab.tasks.finetuning import FineTuning, Sources, resolve_config
+from spanlab.finetuning.run import FineTuning, Sources, resolve_config
 from spanlab.tasks.model import load_task_model
 from spanlab.training.records import Record
 from spanlab.workflows.finetune import FinetuningJob, finetune, run_job, sweep
@@ -51,7 +51,7 @@ def test_it_learns_and_the_folder_holds_what_prediction_needs(
     lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
     assert [line["step"] for line in lines] == [record.step for record in records]
     model = load_task_model(out)
-    assert model.tasks["classification"].learnt.labels == ("sport", "water")
+    assert model.tasks["classification"].fitted.labels == ("sport", "water")
     described = json.loads((out / "model" / "spanlab.json").read_text())
     assert described["task"] == "classification"
     assert described["labels"] == ["sport", "water"]

@@ -12,15 +12,15 @@ import pytest
 import torch
 
 import spanlab
-from spanlab.configuration import merge
+from spanlab.config import merge
 from spanlab.encoder import load_model
 from spanlab.errors import ConfigError, InputError
+from spanlab.finetuning.preparing import prepare, resolve
+from spanlab.finetuning.run import Sources
 from spanlab.inference.predictor import Predictor
-from spanlab.tasks.finetuning import Sources
-from spanlab.tasks.preparing import prepare, resolve
 from spanlab.tasks.similarity import Similarity, SimilarityConfig
+from spanlab.training.config import TrainingConfig
 from spanlab.training.records import Record
-from spanlab.training.settings import TrainingConfig
 from spanlab.workflows.finetune import FinetuningJob, finetune, run_job, sweep
 from tests.cli.run import run_here
 from tests.tasks.several_tasks import listed, write_list, write_several

@@ -9,10 +9,10 @@ import torch
 
 from spanlab.encoder import CausalLMHead, Elmo, Encoder, build_encoder, elmo_preset, preset, save_model
 from spanlab.inference.load import load
+from spanlab.samples import load as load_almanac
 from spanlab.tasks.model import load_task_model
-from spanlab.text.almanac import load as load_almanac
 from spanlab.text.tokenizer import Kind
-from spanlab.text.training import System, TokenizerConfig, train_tokenizer
+from spanlab.text.train import System, TokenizerConfig, train_tokenizer
 from spanlab.training.records import Record
 from spanlab.workflows.finetune import finetune
 from tests.tasks.almanac_files import write_files, write_topics

@@ -50,7 +50,7 @@ def assert_alike(one: Path, other: Path, *, tolerance: float) -> None:
 
 
 STREAMS = {"xlnet", "elmo"}
-"""Recipes that read columns, whose shares of a step are tested in `tests/pretraining/test_streams.py`."""
+"""Recipes that read columns, whose shares of a step are tested in `tests/pretraining/test_stream_batches.py`."""
 
 
 @pytest.mark.parametrize("recipe", [recipe for recipe in shipped_recipes() if recipe not in STREAMS])

@@ -16,7 +16,7 @@ from spanlab.encoder import load_model
 from spanlab.errors import InputError, RunError
 from spanlab.inference.fill import Filler
 from spanlab.objectives import Mixture, TensorBatch
-from spanlab.pretraining.model import build_model
+from spanlab.pretraining.initial_model import build_model
 from spanlab.pretraining.recipe import load_recipe
 from spanlab.training.loop import Training
 from spanlab.training.records import Record

@@ -38,9 +38,9 @@ def export(
 
     Example: spanlab almanac export qa --out questions --language en
     """
-    from spanlab.text.almanac import load
-    from spanlab.text.almanac.exports import Selection
-    from spanlab.text.almanac.exports import export as write
+    from spanlab.samples import load
+    from spanlab.samples.exports import Selection
+    from spanlab.samples.exports import export as write
 
     selection = Selection(split=split, language=language, format=format_, label=label)
     files = write(load(), task, out, selection, overwrite=overwrite)
@@ -65,12 +65,12 @@ def show(
     """
     from rich.console import Console
 
-    from spanlab.report.almanac_terminal import draw_passage, list_passages
-    from spanlab.text.almanac import find, load
+    from spanlab.samples import find, load
+    from spanlab.samples.terminal import draw_passage, list_passages
 
     passages = load() if name is None else (find(name),)
     if html is not None:
-        from spanlab.report.almanac_page import write_page
+        from spanlab.samples.html_page import write_page
 
         write_page(passages, html, overwrite=overwrite)
         typer.echo(str(html))

@@ -23,8 +23,8 @@ def convert(
 
     Example: spanlab convert checkpoint_best.pt --out spanbert-large --tokenizer vocab-folder
     """
-    from spanlab.encoder.weights import load_model, locate_model, save_model
-    from spanlab.encoder.weights.spanbert_release import read_spanbert_release
+    from spanlab.encoder.pretrained import load_model, locate_model, save_model
+    from spanlab.encoder.pretrained.spanbert_release import read_spanbert_release
 
     if out.exists() and (not out.is_dir() or any(out.iterdir())) and not overwrite:
         raise InputError("is there already and is not empty", path=out, fix="choose another --out, or --overwrite")

@@ -41,7 +41,7 @@ def check(
     Example: spanlab data check ner train.conll --fix mended.jsonl
     """
     from spanlab.tasks.checking import check_file, fix_file
-    from spanlab.tasks.settings import TaskDataConfig
+    from spanlab.tasks.config import TaskDataConfig
     from spanlab.tasks.table import find_task
     from spanlab.text import Tokenizer
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from spanlab.cli.output import print_table
 
 if TYPE_CHECKING:
-    from spanlab.report.sight import Sight, SightReport
+    from spanlab.report.visibility import SightReport, Visibility
 
 _SHOWN = 48
 """Rows and columns of a square that fit a terminal."""
@@ -34,7 +34,7 @@ def draw_sight(report: "SightReport") -> None:
     print_table(rows, title=report.title)
 
 
-def _lines(sight: "Sight") -> list[str]:
+def _lines(sight: "Visibility") -> list[str]:
     more = "" if len(sight.tokens) <= _SHOWN else f" (the first {_SHOWN} tokens)"
     behind = ", ▒ by a second reader from behind" if sight.readers > 1 else ""
     cells = sight.cells[:_SHOWN, :_SHOWN].tolist()

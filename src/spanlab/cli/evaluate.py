@@ -24,7 +24,7 @@ def evaluate(
     Example: spanlab evaluate run --data test.tsv --json
     """
     from spanlab.inference.load import load
-    from spanlab.tasks.settings import TaskDataConfig
+    from spanlab.tasks.config import TaskDataConfig
 
     settings = TaskDataConfig(columns=split_columns(columns))
     print_scores(load(model, device=device).evaluate(data, task=task, data=settings), as_json=as_json)

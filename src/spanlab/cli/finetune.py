@@ -13,7 +13,7 @@ from spanlab.cli.progress import ShownRun
 if TYPE_CHECKING:
     from spanlab.training.records import Record
     from spanlab.workflows.finetune import FinetuningJob
-    from spanlab.workflows.following import RunResult
+    from spanlab.workflows.run import RunResult
 
 
 def finetune(
@@ -43,9 +43,9 @@ def finetune(
 
     Example: spanlab finetune classification --model bert --train train.tsv --dev dev.tsv --out run training.epochs=3
     """
-    from spanlab.configuration import Source, merge, parse_overrides, read_yaml, to_mapping
-    from spanlab.tasks.finetuning import Sources
-    from spanlab.tasks.preparing import resolve
+    from spanlab.config import Source, merge, parse_overrides, read_yaml, to_mapping
+    from spanlab.finetuning.preparing import resolve
+    from spanlab.finetuning.run import Sources
     from spanlab.workflows.finetune import FinetuningJob
 
     mapping, source = read_yaml(config) if config is not None else ({}, Source())
@@ -68,7 +68,7 @@ def finetune(
 
 
 def _check(job: "FinetuningJob") -> None:
-    from spanlab.tasks.preparing import prepare
+    from spanlab.finetuning.preparing import prepare
 
     tuning = prepare(job.sources, job.config)
     for line in tuning.notes():
@@ -79,7 +79,7 @@ def _check(job: "FinetuningJob") -> None:
         lead = f"{lesson.name} " if several else ""
         dev = "none" if lesson.dev is None else f"{len(lesson.dev):,} examples"
         rows += [(f"{lead}train", f"{len(lesson.train):,} examples"), (f"{lead}dev", dev)]
-        rows.append((f"{lead}labels", ", ".join(lesson.task.learnt.labels) or "none"))
+        rows.append((f"{lead}labels", ", ".join(lesson.task.fitted.labels) or "none"))
     steps = job.config.training.total_steps(tuning.work.data.steps_per_epoch)
     print_table([*rows, ("steps", f"{steps:,}")])
 

@@ -38,11 +38,11 @@ def generate(
 
     Example: spanlab generate runs/novels "It was a dark" --max-new-tokens 40 --temperature 0.8 --seed 1
     """
-    from spanlab.decoding.choosing import DecodingConfig
-    from spanlab.encoder.weights import load_model
+    from spanlab.decoding.sampling import DecodingConfig
+    from spanlab.encoder.pretrained import load_model
     from spanlab.inference.generation import generate as continue_texts
     from spanlab.text.tokenizer import Tokenizer
-    from spanlab.training.place import find_place
+    from spanlab.training.place import current_process
 
     config = DecodingConfig(
         max_new_tokens=max_new_tokens,
@@ -56,8 +56,8 @@ def generate(
     head = loaded.head("clm")
     assert loaded.folder is not None
     tokenizer = Tokenizer.load(loaded.folder)
-    place = find_place(device.value, "fp32").device
-    loaded.encoder.to(place), head.to(place)
+    process = current_process(device.value, "fp32").device
+    loaded.encoder.to(process), head.to(process)
     result = continue_texts(loaded, tokenizer, [text], config, use_cache=cache)[0]
     if as_json:
         print_json(result.to_dict())

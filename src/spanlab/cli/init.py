@@ -8,7 +8,7 @@ import typer
 from spanlab.cli.output import print_json
 
 if TYPE_CHECKING:
-    from spanlab.text.almanac.exports import ExportedFile, Selection
+    from spanlab.samples.exports import ExportedFile, Selection
 
 _CONFIG = """# spanlab finetune {task} --config {folder}/config.yaml \\
 #     --model MODEL {files} --out run
@@ -31,10 +31,10 @@ def init(
     """
     import yaml
 
-    from spanlab.configuration import to_mapping
-    from spanlab.tasks.preparing import resolve
-    from spanlab.text.almanac import load
-    from spanlab.text.almanac.exports import Selection, export
+    from spanlab.config import to_mapping
+    from spanlab.finetuning.preparing import resolve
+    from spanlab.samples import load
+    from spanlab.samples.exports import Selection, export
 
     settings = yaml.safe_dump(to_mapping(resolve(task, {})), sort_keys=False, allow_unicode=True)
     selection = Selection(language=language, format="jsonl")
@@ -57,8 +57,8 @@ def _export_several(folder: Path, selection: "Selection", *, overwrite: bool) ->
     """The files of several tasks, each in a folder of its own, and the list that names them."""
     import yaml
 
-    from spanlab.text.almanac import load
-    from spanlab.text.almanac.exports import export
+    from spanlab.samples import load
+    from spanlab.samples.exports import export
 
     listed: list[dict[str, object]] = []
     files: tuple[ExportedFile, ...] = ()

@@ -48,7 +48,7 @@ def corpus(
 
 
 def _verify(folder: Path, json: bool) -> None:
-    from spanlab.corpus.verification import find_damage
+    from spanlab.corpus.verify import find_damage
     from spanlab.errors import InputError
 
     damage = find_damage(folder)

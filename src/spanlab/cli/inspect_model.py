@@ -15,11 +15,11 @@ def model(
 
     Example: spanlab inspect model runs/legal/model
     """
-    from spanlab.configuration import to_mapping
+    from spanlab.config import to_mapping
     from spanlab.encoder import Elmo
-    from spanlab.encoder.accounting import count_cost
-    from spanlab.encoder.weights import load_model
-    from spanlab.encoder.weights.vocabulary import tokenizer_size
+    from spanlab.encoder.flops import count_cost
+    from spanlab.encoder.pretrained import load_model
+    from spanlab.encoder.pretrained.vocabulary import tokenizer_size
 
     loaded = load_model(model)
     assert loaded.folder is not None

@@ -53,7 +53,7 @@ def _highlights(config: Any) -> dict[str, Any]:  # noqa: ANN401 (parsed YAML)
 
 
 def _print(summary: "RunSummary", history: "History", settings: dict[str, Any]) -> None:
-    from spanlab.report.figures import duration, plain, share, size
+    from spanlab.report.number_format import duration, plain, share, size
 
     of = f" of {summary.steps:,} ({summary.step / summary.steps:.0%})" if summary.steps else ""
     rows = [

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from spanlab.cli.output import note, print_json, print_table
 
 if TYPE_CHECKING:
-    from spanlab.workflows.following import RunResult
+    from spanlab.workflows.run import RunResult
 
 
 def conclude(result: "RunResult", *, as_json: bool) -> None:

@@ -15,7 +15,7 @@ from spanlab.errors import InputError
 if TYPE_CHECKING:
     from spanlab.tasks.formats.row import Row
     from spanlab.tasks.result import Result
-    from spanlab.training.settings import Device
+    from spanlab.training.config import Device
 
 
 def predict(
@@ -114,7 +114,7 @@ def _on_ray(
     workers: int | None,
 ) -> "Iterator[Result]":
     """The same results by workers of a cluster."""
-    from spanlab.inference.ray_prediction import RayPrediction, predict_on_ray
+    from spanlab.inference.ray import RayPrediction, predict_on_ray
 
     # A folder by its whole path: a worker need not run where the command was given.
     folder = str(Path(model).resolve()) if Path(model).exists() else model

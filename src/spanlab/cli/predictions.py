@@ -51,7 +51,7 @@ def told(*, redact: bool, resolve: bool) -> Callable[["Result"], dict[str, Any]]
 
 def _resolved(result: "Result") -> dict[str, Any]:
     """The text with its pronouns replaced."""
-    from spanlab.tasks.clusters import CorefResult
+    from spanlab.tasks.coref.decode import CorefResult
 
     assert isinstance(result, CorefResult)
     return {"id": result.id, "windows": result.windows, "truncated": result.truncated, "text": result.resolved()}
@@ -59,7 +59,7 @@ def _resolved(result: "Result") -> dict[str, Any]:
 
 def _redacted(result: "Result") -> dict[str, Any]:
     """The text without its entities, and nothing that would tell them."""
-    from spanlab.tasks.entities import NerResult
+    from spanlab.tasks.ner.data import NerResult
 
     assert isinstance(result, NerResult)
     return {"id": result.id, "windows": result.windows, "truncated": result.truncated, "text": result.redacted()}
@@ -76,7 +76,7 @@ def _write(results: Iterator[dict[str, Any]], output: Path, done: int) -> None:
 
 def write_conll(results: Iterator["Result"], output: Path, *, resume: bool) -> None:
     """Documents in CoNLL-2012's columns."""
-    from spanlab.tasks.clusters import CorefResult
+    from spanlab.tasks.coref.decode import CorefResult
 
     if resume:
         raise InputError("--resume is for JSON lines", path=output, fix="name the output .jsonl")

@@ -10,7 +10,7 @@ from spanlab.cli.output import note, print_json, print_table
 
 if TYPE_CHECKING:
     from spanlab.corpus.manifest import Manifest
-    from spanlab.corpus.planning import Plan
+    from spanlab.corpus.prepare.plan import Plan
     from spanlab.text import Tokenizer
 
 _DOCUMENTS = {
@@ -71,8 +71,8 @@ def prepare(
       spanlab prepare reviews.jsonl.gz --text-field body --tokenizer tokenizer --out corpora/reviews --workers 8
     """
     from spanlab.corpus.manifest import Options
-    from spanlab.corpus.planning import plan_preparation
-    from spanlab.corpus.streams import LookAhead
+    from spanlab.corpus.prepare.byte_readers import LookAhead
+    from spanlab.corpus.prepare.plan import plan_preparation
     from spanlab.text import Tokenizer
 
     options = Options(
@@ -118,7 +118,7 @@ def _run(
         TimeRemainingColumn,
     )
 
-    from spanlab.corpus import prepare as preparation
+    from spanlab.corpus.prepare import run as preparation
 
     console = Console(stderr=True)
     columns = (

@@ -10,8 +10,8 @@ from spanlab.cli.output import note, print_json, print_table
 from spanlab.cli.progress import ShownRun
 
 if TYPE_CHECKING:
-    from spanlab.workflows.following import RunResult
     from spanlab.workflows.pretrain import PretrainingJob
+    from spanlab.workflows.run import RunResult
 
 
 def pretrain(

@@ -10,7 +10,7 @@ from spanlab.cli.output import note, print_json
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from spanlab.workflows.quickstart.findings import Findings
+    from spanlab.quickstart.results import QuickstartResults
 
 
 def quickstart(
@@ -34,14 +34,14 @@ def quickstart(
       spanlab quickstart
       spanlab quickstart --text novels/*.txt --budget 30m --out novels
     """
-    from spanlab.workflows.quickstart.settings import QuickstartSettings, parse_budget
+    from spanlab.quickstart.settings import QuickstartSettings, parse_budget
 
     if files and not text:
         raise typer.BadParameter(f"'{files[0]}' is given without --text")
     settings = QuickstartSettings(out=out, text=(*(text or ()), *(files or ())), budget=parse_budget(budget))
     note(f"about {budget} from here; stopped at any time, the same command goes on where it was")
     from spanlab.cli.quickstart_display import QuickstartDisplay
-    from spanlab.workflows.quickstart.run import run_quickstart
+    from spanlab.quickstart.run import run_quickstart
 
     display = QuickstartDisplay()
     try:
@@ -57,14 +57,14 @@ def quickstart(
         _print(out, findings)
 
 
-def _print(out: Path, findings: "Findings") -> None:
+def _print(out: Path, findings: "QuickstartResults") -> None:
     """The table, a few predictions, the next commands."""
     from rich.console import Console
 
-    from spanlab.report.figures import duration
-    from spanlab.workflows.quickstart.next_commands import next_commands
-    from spanlab.workflows.quickstart.plan import REPORT
-    from spanlab.workflows.quickstart.table import remarks
+    from spanlab.quickstart.next_commands import next_commands
+    from spanlab.quickstart.plan import REPORT
+    from spanlab.quickstart.table import remarks
+    from spanlab.report.number_format import duration
 
     console = Console(highlight=False)
     _print_table(console, findings)
@@ -78,11 +78,11 @@ def _print(out: Path, findings: "Findings") -> None:
     note(f"{duration(findings.seconds)} in all; look at {out / REPORT}")
 
 
-def _print_table(console: "Console", findings: "Findings") -> None:
+def _print_table(console: "Console", findings: "QuickstartResults") -> None:
     from rich import box
     from rich.table import Table
 
-    from spanlab.workflows.quickstart.table import header, rows
+    from spanlab.quickstart.table import header, rows
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for number, name in enumerate(header()):
@@ -92,11 +92,11 @@ def _print_table(console: "Console", findings: "Findings") -> None:
     console.print(table)
 
 
-def _print_samples(console: "Console", findings: "Findings") -> None:
+def _print_samples(console: "Console", findings: "QuickstartResults") -> None:
     """The first unseen passage with the entities of the best model, and the answers of the best model."""
     from rich.text import Text
 
-    from spanlab.workflows.quickstart.plan import TASKS
+    from spanlab.quickstart.plan import TASKS
 
     entities, questions = (findings.best(task) for task in TASKS)
     console.print(f"\nUnseen text, entities by '{entities.title}'", style="bold", markup=False)

@@ -21,8 +21,8 @@ def score(
 
     Example: spanlab score classification --gold dev.jsonl --predicted theirs.jsonl
     """
+    from spanlab.tasks.config import TaskDataConfig
     from spanlab.tasks.scoring import score_files
-    from spanlab.tasks.settings import TaskDataConfig
 
     settings = TaskDataConfig(columns=split_columns(columns))
     print_scores(score_files(task, gold, predicted, settings), as_json=as_json)

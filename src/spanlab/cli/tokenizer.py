@@ -52,7 +52,7 @@ def train(
     Example: spanlab tokenizer train novels/*.txt --type wordpiece --vocab-size 30000 --out tokenizer
     """
     from spanlab.text.plain_files import open_plain_files
-    from spanlab.text.training import TokenizerConfig, train_tokenizer
+    from spanlab.text.train import TokenizerConfig, train_tokenizer
 
     if out.exists() and (not out.is_dir() or any(out.iterdir())) and not overwrite:
         raise InputError("is there already and is not empty", path=out, fix="choose another --out, or --overwrite")

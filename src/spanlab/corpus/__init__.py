@@ -5,24 +5,23 @@ The names below are the room's face. They are imported when first used.
 
 from typing import TYPE_CHECKING
 
-from spanlab.lazy_names import lazy_names
+from spanlab.lazy_imports import lazy_names
 
 if TYPE_CHECKING:
     from spanlab.corpus.blocks import BlockBatch, Blocks, DocumentBlocks, FullSentenceBlocks
-    from spanlab.corpus.columns import WHOLE, ColumnBlocks, Part
     from spanlab.corpus.corpus import PreparedCorpus
     from spanlab.corpus.manifest import Options
     from spanlab.corpus.order import SampleOrder
     from spanlab.corpus.pairs import PairBlocks, PairLaw
-    from spanlab.corpus.planning import plan_preparation
-    from spanlab.corpus.prepare import run_preparation
+    from spanlab.corpus.prepare.plan import plan_preparation
+    from spanlab.corpus.prepare.run import run_preparation
     from spanlab.corpus.stream_pairs import StreamPairBlocks
+    from spanlab.corpus.text_streams import WHOLE, Part, StreamBlocks
 
 __all__ = [
     "WHOLE",
     "BlockBatch",
     "Blocks",
-    "ColumnBlocks",
     "DocumentBlocks",
     "FullSentenceBlocks",
     "Options",
@@ -31,27 +30,28 @@ __all__ = [
     "Part",
     "PreparedCorpus",
     "SampleOrder",
+    "StreamBlocks",
     "StreamPairBlocks",
     "plan_preparation",
     "run_preparation",
 ]
 
 _HOMES = {
-    "WHOLE": "columns",
+    "WHOLE": "text_streams",
     "BlockBatch": "blocks",
     "Blocks": "blocks",
-    "ColumnBlocks": "columns",
+    "StreamBlocks": "text_streams",
     "DocumentBlocks": "blocks",
     "FullSentenceBlocks": "blocks",
     "Options": "manifest",
     "PairBlocks": "pairs",
     "PairLaw": "pairs",
-    "Part": "columns",
+    "Part": "text_streams",
     "PreparedCorpus": "corpus",
     "SampleOrder": "order",
     "StreamPairBlocks": "stream_pairs",
-    "plan_preparation": "planning",
-    "run_preparation": "prepare",
+    "plan_preparation": "prepare.plan",
+    "run_preparation": "prepare.run",
 }
 
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from spanlab.arrays import Numbers, offsets
 from spanlab.corpus.blocks import BlockBatch
-from spanlab.corpus.ragged import Numbers, offsets
 
 
 def turn_round(batch: BlockBatch, turned: NDArray[np.bool_]) -> BlockBatch:

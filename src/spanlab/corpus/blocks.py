@@ -4,11 +4,11 @@
 |---|---|
 | `DocumentBlocks` | whole sentences of one document (BERT without pairs, SpanBERT, ELECTRA) |
 | `FullSentenceBlocks` | whole sentences, documents joined by a separator (RoBERTa) |
-| `ColumnBlocks` (`columns.py`) | the next tokens of one of C continuous streams (XLNet, GPT, ELMo) |
+| `StreamBlocks` (`columns.py`) | the next tokens of one of C continuous streams (XLNet, GPT, ELMo) |
 | `PairBlocks` (`pairs.py`) | two segments and whether they belong together (BERT, ALBERT) |
 
 `length` counts the special tokens that the corruption room adds around a block ([CLS], [SEP]): `special_tokens`
-places are left for them. A block itself holds text, and the separators that `FullSentenceBlocks` and `ColumnBlocks`
+places are left for them. A block itself holds text, and the separators that `FullSentenceBlocks` and `StreamBlocks`
 put between documents. In the first three every token of the corpus is in exactly one block.
 """
 
@@ -19,10 +19,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from spanlab.arrays import Numbers, offsets
 from spanlab.corpus.corpus import PreparedCorpus, Ranges
 from spanlab.corpus.index import kept_index
 from spanlab.corpus.packing import document_block_starts, full_sentence_block_starts
-from spanlab.corpus.ragged import Numbers, offsets
 from spanlab.corpus.shards import Shard
 from spanlab.errors import InputError
 

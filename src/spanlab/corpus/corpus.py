@@ -14,8 +14,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from spanlab.arrays import Numbers, flat_ranges, offsets
 from spanlab.corpus.manifest import TOKEN_COUNTS, TOKENIZER, Counts, Manifest, read_manifest
-from spanlab.corpus.ragged import Numbers, flat_ranges, offsets
 from spanlab.corpus.shards import Shard
 from spanlab.errors import InputError
 from spanlab.text import Tokenizer

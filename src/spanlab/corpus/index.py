@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spanlab.corpus.corpus import PreparedCorpus
-from spanlab.corpus.folder import INDEX
 from spanlab.corpus.manifest import MANIFEST
+from spanlab.corpus.prepare.folder import INDEX
 
 Index = TypeVar("Index", bound=NDArray[np.generic])
 

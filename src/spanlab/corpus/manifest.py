@@ -10,11 +10,11 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
 
-from spanlab.configuration import Source, from_mapping, to_mapping
-from spanlab.corpus.layout import Documents, Layout, Lines
-from spanlab.corpus.records import ErrorHandling
+from spanlab.atomic_io import sha256_of, write_atomically
+from spanlab.config import Source, from_mapping, to_mapping
+from spanlab.corpus.prepare.documents import ErrorHandling
+from spanlab.corpus.prepare.layout import Documents, Layout, Lines
 from spanlab.errors import ConfigError, InputError
-from spanlab.whole_files import sha256_of, write_atomically
 
 FORMAT = "spanlab corpus"
 FORMAT_VERSION = 1

@@ -7,7 +7,7 @@ The next block of any sentence is found for all sentences at once; which sentenc
 
 import numpy as np
 
-from spanlab.corpus.ragged import Numbers
+from spanlab.arrays import Numbers
 from spanlab.corpus.shards import Shard
 
 

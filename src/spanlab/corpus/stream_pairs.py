@@ -12,16 +12,16 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
+from spanlab.arrays import Numbers
 from spanlab.corpus.blocks import BlockBatch
-from spanlab.corpus.columns import ColumnBlocks
-from spanlab.corpus.ragged import Numbers
 from spanlab.corpus.randomness import draws, sample_keys, uniform
+from spanlab.corpus.text_streams import StreamBlocks
 
 
 class StreamPairBlocks:
     """The blocks of streams, all of one length, with a second segment each."""
 
-    def __init__(self, blocks: ColumnBlocks, *, reused: int, random_share: float = 0.5, seed: int = 0) -> None:
+    def __init__(self, blocks: StreamBlocks, *, reused: int, random_share: float = 0.5, seed: int = 0) -> None:
         self._blocks, self._reused, self._random_share, self._seed = blocks, reused, random_share, seed
 
     def __len__(self) -> int:

@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 from spanlab.corpus.randomness import Draws, draw, uniform
-from spanlab.corruption.example import Integers
+from spanlab.corruption.examples import Integers
 
 Rounding = Literal["ceil", "round", "chance"]
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from spanlab.corruption.example import ExampleBatch
+from spanlab.corruption.examples import ExampleBatch
 
 
 def collapse_spans(examples: ExampleBatch, mask_id: int) -> ExampleBatch:

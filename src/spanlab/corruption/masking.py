@@ -13,16 +13,16 @@ from numpy.typing import ArrayLike, NDArray
 from spanlab.corpus.randomness import Draws, draw, sample_keys, uniform
 from spanlab.corruption.budget import Rounding, budgets
 from spanlab.corruption.collapse import collapse_spans
-from spanlab.corruption.example import ExampleBatch, Flags, Integers
-from spanlab.corruption.frame import FramedBatch
-from spanlab.corruption.geometric import Anchor, LengthLaw, pick_geometric_spans
-from spanlab.corruption.given import GivenSpans, pick_given_spans
+from spanlab.corruption.examples import ExampleBatch, Flags, Integers
+from spanlab.corruption.given_spans import GivenSpans, pick_given_spans
 from spanlab.corruption.ngram import pick_ngrams
 from spanlab.corruption.permutation import PermutationConfig
+from spanlab.corruption.random_units import pick_whole_units
 from spanlab.corruption.replacement import RandomTokens, ReplacePer, Shares, decide, replace_tokens
+from spanlab.corruption.span_law import Anchor, LengthLaw, pick_geometric_spans
 from spanlab.corruption.spans import MaskedSpans, find_spans
+from spanlab.corruption.special_tokens import FramedBatch
 from spanlab.corruption.units import Units, tokens_of, words_of
-from spanlab.corruption.whole_units import pick_whole_units
 from spanlab.errors import ConfigError, InputError
 
 _MIXING, _CHOOSING, _REPLACING, _SAMPLING = range(1, 5)

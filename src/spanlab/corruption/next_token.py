@@ -8,8 +8,8 @@ Shapes: B sequences, N tokens.
 
 import numpy as np
 
-from spanlab.corruption.example import ExampleBatch, Integers
-from spanlab.corruption.frame import FramedBatch
+from spanlab.corruption.examples import ExampleBatch, Integers
+from spanlab.corruption.special_tokens import FramedBatch
 
 
 def next_tokens(batch: FramedBatch, *, columns: int = 0) -> ExampleBatch:

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spanlab.corpus.randomness import Draws, mix, uniform
-from spanlab.corruption.example import Flags, Integers
-from spanlab.corruption.geometric import normalised
+from spanlab.corruption.examples import Flags, Integers
+from spanlab.corruption.span_law import normalised
 from spanlab.corruption.units import Units
 
 

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from spanlab.corpus.randomness import Draws, draw, draws, sample_keys, uniform
-from spanlab.corruption.example import Flags, Integers, Ranks
+from spanlab.corruption.examples import Flags, Integers, Ranks
 from spanlab.corruption.ngram import ngram_probabilities
 from spanlab.errors import ConfigError
 

@@ -6,9 +6,9 @@ Nothing is masked: the encoder sees true tokens, and the order decides who may k
 import numpy as np
 from numpy.typing import ArrayLike
 
-from spanlab.corruption.example import ExampleBatch, Order
-from spanlab.corruption.frame import FramedBatch
+from spanlab.corruption.examples import ExampleBatch, Order
 from spanlab.corruption.permutation import Permutation, PermutationConfig, permute
+from spanlab.corruption.special_tokens import FramedBatch
 from spanlab.errors import InputError
 
 
@@ -18,7 +18,7 @@ class Permuting:
     def __init__(
         self, config: PermutationConfig, *, columns: int = 1, reuse: int | None = None, both_ways: bool = False
     ) -> None:
-        """Blocks are those of a `ColumnBlocks` with so many columns, of which half are read backwards or none.
+        """Blocks are those of a `StreamBlocks` with so many columns, of which half are read backwards or none.
 
         `reuse` is how many tokens of a block, its first ones, the next block remembers: they are a part by themselves.
         """

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spanlab.corpus.randomness import Draws, below, draw_at, mix, uniform
-from spanlab.corruption.example import Integers
+from spanlab.corruption.examples import Integers
 from spanlab.errors import ConfigError, InputError
 
 ReplacePer = Literal["token", "word", "span"]

@@ -12,8 +12,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from spanlab.corruption.example import Flags, Integers
-from spanlab.corruption.frame import FramedBatch
+from spanlab.corruption.examples import Flags, Integers
+from spanlab.corruption.special_tokens import FramedBatch
 from spanlab.corruption.units import distances
 
 Value = TypeVar("Value", bound=np.generic)

@@ -12,8 +12,8 @@ from functools import cached_property
 import numpy as np
 
 from spanlab.corpus.randomness import Draws, draw_at
-from spanlab.corruption.example import Flags, Integers
-from spanlab.corruption.frame import FramedBatch
+from spanlab.corruption.examples import Flags, Integers
+from spanlab.corruption.special_tokens import FramedBatch
 
 
 @dataclass(frozen=True)

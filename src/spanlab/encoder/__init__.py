@@ -3,8 +3,9 @@
 from spanlab.encoder.cache import KeyValueCache
 from spanlab.encoder.config import SIZES, SYSTEMS, EncoderConfig, preset
 from spanlab.encoder.electra import Electra
-from spanlab.encoder.elmo import Elmo
-from spanlab.encoder.elmo_config import ELMO_SIZES, ElmoConfig, elmo_preset
+from spanlab.encoder.elmo.config import ELMO_SIZES, ElmoConfig, elmo_preset
+from spanlab.encoder.elmo.model import Elmo
+from spanlab.encoder.elmo.scalar_mixture import ScalarMixture
 from spanlab.encoder.heads import (
     BidirectionalLMHead,
     CausalLMHead,
@@ -16,10 +17,9 @@ from spanlab.encoder.heads import (
     SpanBoundaryHead,
 )
 from spanlab.encoder.model import Encoder, EncoderOutput
-from spanlab.encoder.scalar_mixture import ScalarMixture
+from spanlab.encoder.pretrained import LoadReport, Model, load_model, save_model
 from spanlab.encoder.task_heads import AnswerHead, SequenceHead, TokenHead
-from spanlab.encoder.weights import LoadReport, Model, load_model, save_model
-from spanlab.encoder.xlnet import ReadOutput, XLNetEncoder, build_encoder
+from spanlab.encoder.xlnet.model import ReadOutput, XLNetEncoder, build_encoder
 
 __all__ = [
     "ELMO_SIZES",

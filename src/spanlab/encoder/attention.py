@@ -11,14 +11,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from spanlab.encoder.attention_paths import Attended, attend
+from spanlab.encoder.attention_kernels import AttentionOutput, attend
 from spanlab.encoder.cache import LayerCache
 from spanlab.encoder.packing import Run
 from spanlab.encoder.positions import rotate
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class LayerContext:
     """What attention must know of the batch, the same for every layer."""
 
     runs: Sequence[Run]
@@ -40,7 +40,7 @@ class SelfAttention(nn.Module):
         self.qkv = nn.Linear(width, 3 * width)
         self.output = nn.Linear(width, width)
 
-    def forward(self, x_ND: Tensor, around: Surroundings, head_mask_H: Tensor | None = None) -> Attended:
+    def forward(self, x_ND: Tensor, around: LayerContext, head_mask_H: Tensor | None = None) -> AttentionOutput:
         """(N, D) in; context (N, D) before the output projection, and the weights if they are wanted, out."""
         qkv_N3HW = self.qkv(x_ND).view(x_ND.shape[0], 3, self.heads, -1)
         if around.rotary is not None:
@@ -49,7 +49,7 @@ class SelfAttention(nn.Module):
         if around.cache is not None:
             around.cache.write(qkv_N3HW)
         if around.cache is not None and not around.cache.step.fresh:
-            attended = Attended(around.cache.attend(qkv_N3HW[:, 0]))
+            attended = AttentionOutput(around.cache.attend(qkv_N3HW[:, 0]))
         else:
             attended = attend(
                 qkv_N3HW,
@@ -65,4 +65,4 @@ class SelfAttention(nn.Module):
             context_NHW = context_ND.view(x_ND.shape[0], self.heads, -1)
             context_ND = (context_NHW * head_mask_H[:, None].to(context_ND.dtype)).flatten(1)
             weights = weights and tuple(weight * head_mask_H[:, None, None] for weight in weights)
-        return Attended(context_ND, weights)
+        return AttentionOutput(context_ND, weights)

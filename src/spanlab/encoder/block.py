@@ -6,7 +6,7 @@
 import torch
 from torch import Tensor, nn
 
-from spanlab.encoder.attention import SelfAttention, Surroundings
+from spanlab.encoder.attention import LayerContext, SelfAttention
 from spanlab.encoder.config import EncoderConfig
 from spanlab.encoder.dropout import Dropout
 from spanlab.encoder.feed_forward import FeedForward
@@ -29,7 +29,7 @@ class Block(nn.Module):
         self.pre_norm = config.norm_place == "pre"
 
     def forward(
-        self, x_ND: Tensor, around: Surroundings, head_mask_H: Tensor | None = None, skip_chance: float = 0.0
+        self, x_ND: Tensor, around: LayerContext, head_mask_H: Tensor | None = None, skip_chance: float = 0.0
     ) -> tuple[Tensor, tuple[Tensor, ...] | None]:
         """The new hidden states, and the attention weights of each run if they are wanted.
 
@@ -52,7 +52,7 @@ class Block(nn.Module):
         return x_ND + (change_ND if passes_N1 is None else change_ND * passes_N1)
 
 
-def _draw_passes(x_ND: Tensor, around: Surroundings, skip_chance: float) -> Tensor:
+def _draw_passes(x_ND: Tensor, around: LayerContext, skip_chance: float) -> Tensor:
     """(N, 1): 0 for the tokens of skipped sequences, and what keeps the expectation for the others."""
     lengths = torch.tensor([run.length for run in around.runs for _ in range(run.count)], device=x_ND.device)
     keep_B = torch.rand(len(lengths), device=x_ND.device) >= skip_chance

@@ -60,7 +60,7 @@ class EncoderConfig:
     pooler: bool = True
     """Whether there is a dense tanh layer on that token."""
 
-    farthest: int | None = None
+    max_distance: int | None = None
     """Relative positions: greater distances count as this one; None for no limit."""
     memory: int | None = None
     """XLNet: how many tokens of earlier segments are remembered; None for all."""
@@ -93,7 +93,7 @@ class EncoderConfig:
         self._check_relative()
 
     def _check_relative(self) -> None:
-        for name in ("farthest", "memory", "reuse"):
+        for name in ("max_distance", "memory", "reuse"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ConfigError(f"'{name}' is {value}; it must be at least 1, or null")

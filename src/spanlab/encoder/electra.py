@@ -12,8 +12,8 @@ from torch import nn
 from spanlab.encoder.config import EncoderConfig
 from spanlab.encoder.heads import MaskedLMHead, ReplacedTokenHead
 from spanlab.encoder.model import Encoder
-from spanlab.encoder.weights import load_model, save_model
-from spanlab.encoder.weights.locate import locate_model
+from spanlab.encoder.pretrained import load_model, save_model
+from spanlab.encoder.pretrained.locate import locate_model
 from spanlab.errors import InputError
 
 

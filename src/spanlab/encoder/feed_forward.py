@@ -6,7 +6,7 @@ The down projection is held here and applied by the block, which can add the res
 import torch
 from torch import Tensor, nn
 
-from spanlab.encoder.activation import ACTIVATIONS, activate_in_place
+from spanlab.encoder.layers import ACTIVATIONS, activate_in_place
 
 
 class FeedForward(nn.Module):

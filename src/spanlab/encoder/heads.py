@@ -14,8 +14,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from spanlab.encoder.activation import ACTIVATIONS
 from spanlab.encoder.config import EncoderConfig
+from spanlab.encoder.layers import ACTIVATIONS
 from spanlab.encoder.model import init_weights
 from spanlab.errors import ConfigError, did_you_mean
 

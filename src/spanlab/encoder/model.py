@@ -13,12 +13,12 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from spanlab.encoder.attention import Surroundings
+from spanlab.encoder.attention import LayerContext
+from spanlab.encoder.batch import Batch, read_batch
 from spanlab.encoder.block import Block
 from spanlab.encoder.cache import KeyValueCache, LayerCache, Step
 from spanlab.encoder.config import EncoderConfig
 from spanlab.encoder.embeddings import Embeddings
-from spanlab.encoder.inputs import Batch, read_batch
 from spanlab.encoder.norm import build_norm
 from spanlab.encoder.packing import Packing, pack_lengths
 from spanlab.encoder.positions import rotary_angles
@@ -63,13 +63,13 @@ class Encoder(nn.Module):
     @classmethod
     def from_pretrained(cls, folder_or_id: str | Path, *, revision: str | None = None) -> "Encoder":
         """The encoder in a model folder, a run folder or a Hugging Face repository."""
-        from spanlab.encoder.weights import load_model
+        from spanlab.encoder.pretrained import load_model
 
         return load_model(folder_or_id, revision=revision).encoder
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write a model folder that `from_pretrained` and transformers read."""
-        from spanlab.encoder.weights import save_model
+        from spanlab.encoder.pretrained import save_model
 
         save_model(folder, self)
 
@@ -182,7 +182,7 @@ class Encoder(nn.Module):
     ) -> tuple[list[Tensor], list[tuple[Tensor, ...]]]:
         config = self.config
         rotary = rotary_angles(batch.position_ids_N, config.head_width) if config.positions == "rotary" else None
-        around = Surroundings(batch.packing.runs, rotary, want_weights, batch.prefixes)
+        around = LayerContext(batch.packing.runs, rotary, want_weights, batch.prefixes)
         states, all_weights = [x_ND], []
         parts = iter(zip(kept[0].keys, kept[0].values, strict=True)) if kept is not None else iter(())
         for layer in range(config.layers):

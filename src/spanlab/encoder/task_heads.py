@@ -9,9 +9,9 @@ Shapes: B sequences, N tokens, D width, L labels.
 import torch
 from torch import Tensor, nn
 
-from spanlab.encoder.activation import ACTIVATIONS
 from spanlab.encoder.config import EncoderConfig
 from spanlab.encoder.dropout import Dropout
+from spanlab.encoder.layers import ACTIVATIONS
 from spanlab.encoder.model import init_weights
 
 POOLED = ("bert", "albert")

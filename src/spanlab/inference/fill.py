@@ -15,16 +15,16 @@ import torch
 from torch import Tensor, nn
 
 from spanlab.encoder import Model, load_model
-from spanlab.encoder.weights.save import TOKENIZER_FILES
+from spanlab.encoder.pretrained.save import TOKENIZER_FILES
 from spanlab.errors import ConfigError, InputError
 from spanlab.inference.fill_result import Candidate, FillResult, Law, Place, Run
-from spanlab.inference.joint_filling import NextToken, TokenFilling, fill_jointly
 from spanlab.inference.mask_scores import MaskScores
 from spanlab.inference.masked_text import MaskedText, MaskRun, read_masked_text
-from spanlab.inference.spelling import Spelling, tokens_of_text
+from spanlab.inference.span_beam import NextToken, TokenFilling, fill_jointly
+from spanlab.inference.token_text import Spelling, tokens_of_text
 from spanlab.text import Tokenizer
-from spanlab.training.place import find_place
-from spanlab.training.settings import Device
+from spanlab.training.config import Device
+from spanlab.training.place import current_process
 
 _LEAST_WIDTH = 8
 """Of the beam, however few fillings are asked for."""
@@ -146,7 +146,7 @@ def _tokenizer_folder(model: Model) -> Path:
 
 def _find_device(name: Device) -> torch.device:
     try:
-        return find_place(name, "fp32").device
+        return current_process(name, "fp32").device
     except ConfigError:
         raise InputError(f"there is no {name} device here", fix="take --device auto") from None
 

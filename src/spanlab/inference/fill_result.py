@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from spanlab.configuration import to_mapping
+from spanlab.config import to_mapping
 
 Law = Literal["mlm", "mlm+sbo"]
 """By which heads a run was filled."""

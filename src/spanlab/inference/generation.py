@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, cast
 
-from spanlab.decoding.choosing import Decoded, DecodingConfig, Ending
-from spanlab.decoding.generating import generate_ids
+from spanlab.decoding.generate import generate_ids
+from spanlab.decoding.sampling import Decoded, DecodingConfig, Ending
 from spanlab.encoder import CausalLMHead, Model
 from spanlab.text.tokenizer import Tokenizer
 

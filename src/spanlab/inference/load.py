@@ -7,8 +7,8 @@ from torch import nn
 
 from spanlab.inference.predictor import Predictor
 from spanlab.tasks.model import load_task_model
-from spanlab.training.place import find_place
-from spanlab.training.settings import Device, Precision
+from spanlab.training.config import Device, Precision
+from spanlab.training.place import current_process
 
 
 def load(
@@ -23,7 +23,7 @@ def load(
         revision: of a Hugging Face repository.
     """
     model = load_task_model(folder_or_id, revision=revision)
-    place = find_place(device, precision)
+    process = current_process(device, precision)
     for module in (model.encoder, *model.heads.values(), *model.own.values()):
-        cast(nn.Module, module).to(device=place.device, dtype=place.dtype).eval()
-    return Predictor(model, place)
+        cast(nn.Module, module).to(device=process.device, dtype=process.dtype).eval()
+    return Predictor(model, process)

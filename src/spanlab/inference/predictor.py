@@ -11,17 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spanlab.errors import InputError
-from spanlab.tasks.criterion import TaskCriterion
+from spanlab.tasks.base import AnyTask
+from spanlab.tasks.config import TaskDataConfig
 from spanlab.tasks.embedding import embed_texts
 from spanlab.tasks.examples import check_known_labels, encode_examples, read_labelled
 from spanlab.tasks.formats.row import Row
-from spanlab.tasks.model import ALL, TaskModel, framing_for
-from spanlab.tasks.prediction import compute, group_outputs
+from spanlab.tasks.model import ALL, TaskModel, windower_for
+from spanlab.tasks.network import MultiTaskNetwork
+from spanlab.tasks.predict import compute, group_outputs
 from spanlab.tasks.result import Result, Scores
-from spanlab.tasks.settings import TaskDataConfig
-from spanlab.tasks.task import AnyTask
 from spanlab.tasks.together import compute_together
-from spanlab.training.place import Place
+from spanlab.training.place import ProcessContext
 
 Input = str | tuple[str, ...] | Mapping[str, Any]
 BATCH_TOKENS = 16384
@@ -33,9 +33,9 @@ PORTION_CHARACTERS = 4_000_000
 class Predictor:
     """What `spanlab.load` returns."""
 
-    def __init__(self, model: TaskModel, place: Place) -> None:
-        self.model, self.place = model, place
-        self._network = TaskCriterion(model.encoder, model.heads, own=model.own)
+    def __init__(self, model: TaskModel, process: ProcessContext) -> None:
+        self.model, self.process = model, process
+        self._network = MultiTaskNetwork(model.encoder, model.heads, own=model.own)
 
     @property
     def tasks(self) -> tuple[str, ...]:
@@ -44,7 +44,7 @@ class Predictor:
 
     def labels(self, task: str | None = None) -> tuple[str, ...]:
         """What a task predicts."""
-        return self.model.tasks[self.model.name_of(task)].learnt.labels
+        return self.model.tasks[self.model.name_of(task)].fitted.labels
 
     def predict(
         self,
@@ -81,17 +81,17 @@ class Predictor:
         """Results for the rows of a file as they come; numbered from `first` where they have no id."""
         name = self.model.name_of(task)
         chosen = self.model.tasks[name]
-        framing = self.model.framing(name)
+        windower = self.model.windower(name)
         for readable in portions(map(readable_row, rows)):
             examples = [chosen.read(row, labelled=False) for row in readable]
-            samples = encode_examples(chosen, examples, readable, framing, labelled=False)
+            samples = encode_examples(chosen, examples, readable, windower, labelled=False)
             computed = compute(
                 self._network,
                 examples,
                 samples,
                 name=name,
                 batch_tokens=batch_tokens,
-                place=self.place,
+                process=self.process,
             )
             yield from computed.decode(chosen, first=first)
             first += len(readable)
@@ -110,9 +110,9 @@ class Predictor:
             examples, samples = {}, {}
             for name, task in chosen.items():
                 examples[name] = [task.read(row, labelled=False) for row in readable]
-                framing = self.model.framing(name)
-                samples[name] = encode_examples(task, examples[name], readable, framing, labelled=False)
-            outputs = compute_together(self._network, samples, batch_tokens=batch_tokens, place=self.place)
+                windower = self.model.windower(name)
+                samples[name] = encode_examples(task, examples[name], readable, windower, labelled=False)
+            outputs = compute_together(self._network, samples, batch_tokens=batch_tokens, process=self.process)
             results = {
                 name: group_outputs(examples[name], samples[name], outputs[name]).decode(task, first=first)
                 for name, task in chosen.items()
@@ -125,15 +125,15 @@ class Predictor:
     ) -> NDArray[np.float32]:
         """(texts, width) vectors of length one, whose products are cosines; one text alone gives (width,)."""
         several = [texts] if isinstance(texts, str) else list(texts)
-        framing = framing_for(self.model.encoder, self.model.tokenizer, data or self._window())
+        windower = windower_for(self.model.encoder, self.model.tokenizer, data or self._window())
         rows = (Row(values={"text": text}) for text in several)
         parts = [
             embed_texts(
                 self.model.encoder,
-                framing,
+                windower,
                 [row.values["text"] for row in portion],
                 batch_tokens=batch_tokens,
-                place=self.place,
+                process=self.process,
             )
             for portion in portions(rows)
         ]

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from spanlab.encoder.weights import locate_model
+from spanlab.encoder.pretrained import locate_model
 from spanlab.errors import InputError
 
 # What a model folder holds; a folder may hold more, and more is not sent.

@@ -6,7 +6,7 @@ correlations from -1 to 1. The names below are imported when first used: `scipy`
 
 from typing import TYPE_CHECKING
 
-from spanlab.lazy_names import lazy_names
+from spanlab.lazy_imports import lazy_names
 
 if TYPE_CHECKING:
     from spanlab.metrics.bleu import score_bleu

@@ -5,23 +5,22 @@ Examples and hidden states come in, sums of losses with the number of their term
 
 from spanlab.objectives.batch import TensorBatch
 from spanlab.objectives.bidirectional_lm import BidirectionalLM
-from spanlab.objectives.carried import CarriedState
+from spanlab.objectives.build import OBJECTIVES, build_criterion
 from spanlab.objectives.causal_lm import CausalLM
+from spanlab.objectives.chunked_cross_entropy import Projection, project
 from spanlab.objectives.mixture import Mixture, weigh
 from spanlab.objectives.mlm import MaskedLM
 from spanlab.objectives.next_sentence import NextSentence
 from spanlab.objectives.objective import Criterion, CriterionLoss, Encoded, Objective, ObjectiveLoss, encode
 from spanlab.objectives.permutation_lm import PermutationLM
-from spanlab.objectives.projection import Projection, project
+from spanlab.objectives.recurrent_state import RecurrentState
 from spanlab.objectives.replaced_token import ReplacedToken
 from spanlab.objectives.sentence_order import SentenceOrder
 from spanlab.objectives.span_boundary import SpanBoundary
-from spanlab.objectives.table import OBJECTIVES, build_criterion
 
 __all__ = [
     "OBJECTIVES",
     "BidirectionalLM",
-    "CarriedState",
     "CausalLM",
     "Criterion",
     "CriterionLoss",
@@ -33,6 +32,7 @@ __all__ = [
     "ObjectiveLoss",
     "PermutationLM",
     "Projection",
+    "RecurrentState",
     "ReplacedToken",
     "SentenceOrder",
     "SpanBoundary",

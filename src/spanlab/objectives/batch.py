@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from spanlab.corruption.example import ExampleBatch
+from spanlab.corruption.examples import ExampleBatch
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,17 +17,17 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from spanlab.corruption.example import ExampleBatch
+from spanlab.corruption.examples import ExampleBatch
 from spanlab.encoder import BidirectionalLMHead, Elmo
 from spanlab.encoder.dropout import Dropout
-from spanlab.encoder.projected_lstm import LSTMState
-from spanlab.encoder.time_major import time_major
+from spanlab.encoder.elmo.projected_lstm import LSTMState
+from spanlab.encoder.elmo.time_major import time_major
 from spanlab.errors import InputError
 from spanlab.objectives.batch import TensorBatch
-from spanlab.objectives.carried import CarriedState
+from spanlab.objectives.chunked_cross_entropy import project
 from spanlab.objectives.mixture import weigh
 from spanlab.objectives.objective import CriterionLoss, ObjectiveLoss, token_metrics
-from spanlab.objectives.projection import project
+from spanlab.objectives.recurrent_state import RecurrentState
 
 
 class BidirectionalLM(nn.Module):
@@ -40,7 +40,7 @@ class BidirectionalLM(nn.Module):
         self.weights = {"bilm": weight}
         self.encoder, self.head = encoder, head
         self.dropout = Dropout(encoder.shape.dropout)
-        self._carried = {"train": CarriedState(), "dev": CarriedState()}
+        self._carried = {"train": RecurrentState(), "dev": RecurrentState()}
 
     @property
     def heads(self) -> dict[str, nn.Module]:

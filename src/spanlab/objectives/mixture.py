@@ -13,7 +13,7 @@ from typing import cast
 import torch
 from torch import nn
 
-from spanlab.corruption.example import ExampleBatch
+from spanlab.corruption.examples import ExampleBatch
 from spanlab.encoder import Encoder
 from spanlab.errors import ConfigError, did_you_mean
 from spanlab.objectives.batch import TensorBatch

@@ -7,11 +7,11 @@ Shapes: N tokens, K predicted tokens, D width, V vocabulary, E width of the word
 
 from torch import Tensor, nn
 
-from spanlab.corruption.example import ExampleBatch
+from spanlab.corruption.examples import ExampleBatch
 from spanlab.encoder import MaskedLMHead
 from spanlab.objectives.batch import TensorBatch
+from spanlab.objectives.chunked_cross_entropy import Projection, project
 from spanlab.objectives.objective import Encoded, ObjectiveLoss, token_metrics
-from spanlab.objectives.projection import Projection, project
 
 
 class MaskedLM(nn.Module):

@@ -3,7 +3,7 @@
 Devlin et al. 2019, BERT.
 """
 
-from spanlab.objectives.pair_classification import PairClassification
+from spanlab.objectives.sentence_pairs import PairClassification
 
 
 class NextSentence(PairClassification):

@@ -15,14 +15,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from spanlab.corruption.example import ExampleBatch, Integers, Order
+from spanlab.corruption.examples import ExampleBatch, Integers, Order
 from spanlab.encoder import PermutationLMHead, XLNetEncoder
 from spanlab.errors import InputError
 from spanlab.objectives.batch import TensorBatch
-from spanlab.objectives.carried import CarriedState
+from spanlab.objectives.chunked_cross_entropy import project
 from spanlab.objectives.mixture import weigh
 from spanlab.objectives.objective import CriterionLoss, ObjectiveLoss, token_metrics
-from spanlab.objectives.projection import project
+from spanlab.objectives.recurrent_state import RecurrentState
 
 
 class PermutationLM(nn.Module):
@@ -34,7 +34,7 @@ class PermutationLM(nn.Module):
         super().__init__()
         self.weights = {self.name: weight}
         self.encoder, self.head = encoder, head
-        self._carried = {"train": CarriedState(), "dev": CarriedState()}
+        self._carried = {"train": RecurrentState(), "dev": RecurrentState()}
 
     @property
     def heads(self) -> dict[str, nn.Module]:

@@ -3,7 +3,7 @@
 Lan et al. 2020, ALBERT.
 """
 
-from spanlab.objectives.pair_classification import PairClassification
+from spanlab.objectives.sentence_pairs import PairClassification
 
 
 class SentenceOrder(PairClassification):

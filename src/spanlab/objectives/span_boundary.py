@@ -11,12 +11,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from spanlab.corruption.example import ExampleBatch, Integers
+from spanlab.corruption.examples import ExampleBatch, Integers
 from spanlab.encoder import SpanBoundaryHead
 from spanlab.errors import InputError
 from spanlab.objectives.batch import TensorBatch
+from spanlab.objectives.chunked_cross_entropy import project
 from spanlab.objectives.objective import Encoded, ObjectiveLoss, token_metrics
-from spanlab.objectives.projection import project
 
 
 class SpanBoundary(nn.Module):

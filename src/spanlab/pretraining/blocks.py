@@ -3,13 +3,13 @@
 from spanlab.corpus import (
     WHOLE,
     Blocks,
-    ColumnBlocks,
     DocumentBlocks,
     FullSentenceBlocks,
     PairBlocks,
     PairLaw,
     Part,
     PreparedCorpus,
+    StreamBlocks,
     StreamPairBlocks,
 )
 from spanlab.errors import ConfigError
@@ -36,11 +36,11 @@ def build_blocks(corpus: PreparedCorpus, recipe: Recipe, part: Part = WHOLE) -> 
     return PairBlocks(corpus, length=data.length, law=law, seed=recipe.seed, passes=max(1, recipe.masking.static))
 
 
-def _columns(corpus: PreparedCorpus, recipe: Recipe, part: Part) -> ColumnBlocks | StreamPairBlocks:
+def _columns(corpus: PreparedCorpus, recipe: Recipe, part: Part) -> StreamBlocks | StreamPairBlocks:
     tokenizer, data = corpus.tokenizer, recipe.data
     paired = data.reuse is not None and data.random_second is not None
     separators = 0 if tokenizer.sep_id is None else 1 + paired
-    blocks = ColumnBlocks(
+    blocks = StreamBlocks(
         corpus,
         length=data.length,
         columns=recipe.columns,
@@ -56,9 +56,9 @@ def _columns(corpus: PreparedCorpus, recipe: Recipe, part: Part) -> ColumnBlocks
     return StreamPairBlocks(blocks, reused=data.reuse, random_share=data.random_second, seed=recipe.seed)
 
 
-def _next_token_columns(corpus: PreparedCorpus, recipe: Recipe, part: Part) -> ColumnBlocks:
+def _next_token_columns(corpus: PreparedCorpus, recipe: Recipe, part: Part) -> StreamBlocks:
     # The last token of a sample is a target alone, and the next sample begins with it: so each is predicted once.
-    return ColumnBlocks(
+    return StreamBlocks(
         corpus,
         length=recipe.data.length + 1,
         stride=recipe.data.length,

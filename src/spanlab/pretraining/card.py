@@ -2,7 +2,7 @@
 
 import yaml
 
-from spanlab.configuration import to_mapping
+from spanlab.config import to_mapping
 from spanlab.pretraining.recipe import Recipe
 from spanlab.version import __version__
 

@@ -6,8 +6,8 @@ An example is a pure function of (recipe, corpus, seed, epoch, index).
 import numpy as np
 from numpy.typing import ArrayLike
 
-from spanlab.corpus import WHOLE, ColumnBlocks, Part, PreparedCorpus, StreamPairBlocks
-from spanlab.corpus.ragged import Numbers
+from spanlab.arrays import Numbers
+from spanlab.corpus import WHOLE, Part, PreparedCorpus, StreamBlocks, StreamPairBlocks
 from spanlab.corruption import (
     ExampleBatch,
     Frame,
@@ -18,7 +18,7 @@ from spanlab.corruption import (
     SpanFile,
     frame_blocks,
 )
-from spanlab.corruption.both_ways import both_ways, mark_sentences, mirror_steps
+from spanlab.corruption.bidirectional import both_ways, mark_sentences, mirror_steps
 from spanlab.corruption.next_token import next_tokens
 from spanlab.errors import ConfigError
 from spanlab.pretraining.blocks import build_blocks
@@ -48,7 +48,7 @@ class Examples:
 
     def stretches(self) -> tuple[Numbers, Numbers]:
         """(streams,) where the text of each continuous stream begins in the corpus, and where it ends."""
-        assert isinstance(self.blocks, ColumnBlocks | StreamPairBlocks)
+        assert isinstance(self.blocks, StreamBlocks | StreamPairBlocks)
         return self.blocks.stretches()
 
     def framed(self, indices: ArrayLike) -> FramedBatch:

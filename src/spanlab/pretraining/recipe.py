@@ -11,12 +11,12 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
 
-from spanlab.configuration import from_mapping, merge, nested, parse_overrides, read_yaml
+from spanlab.config import from_mapping, merge, nested, parse_overrides, read_yaml
 from spanlab.corruption.masking import MaskingConfig
 from spanlab.encoder import SpanBoundaryConfig
 from spanlab.errors import ConfigError, did_you_mean
-from spanlab.objectives.table import OBJECTIVES
-from spanlab.training.settings import TrainingConfig
+from spanlab.objectives.build import OBJECTIVES
+from spanlab.training.config import TrainingConfig
 
 BlockKind = Literal["documents", "full-sentences", "next-sentence", "sentence-order", "columns"]
 PAIRS = ("next-sentence", "sentence-order")

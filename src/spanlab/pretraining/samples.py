@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from spanlab.arrays import Numbers
 from spanlab.corpus import SampleOrder
-from spanlab.corpus.ragged import Numbers
 from spanlab.corpus.randomness import sample_keys
 from spanlab.corruption import ExampleBatch
-from spanlab.corruption.example import Integers, join_examples
+from spanlab.corruption.examples import Integers, join_examples
 from spanlab.errors import ConfigError, InputError
 from spanlab.pretraining.examples import Examples
 from spanlab.pretraining.token_counts import token_counts

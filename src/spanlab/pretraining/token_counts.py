@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from spanlab.corpus.ragged import Numbers
+from spanlab.arrays import Numbers
 from spanlab.pretraining.blocks import document_end
 from spanlab.pretraining.examples import Examples
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spanlab.report.figures import scientific
+from spanlab.report.number_format import scientific
 from spanlab.report.run_history import Numbers
 
 

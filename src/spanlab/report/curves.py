@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 from spanlab.report.axes import Axis, step_axis, value_axis
-from spanlab.report.figures import short
+from spanlab.report.number_format import short
 from spanlab.report.run_history import Series
 
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 20, 10, 34

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import torch
 
 from spanlab.encoder import Encoder, EncoderConfig
-from spanlab.encoder.accounting import count_cost
+from spanlab.encoder.flops import count_cost
 from spanlab.report.svg import BLUE, FAINT, GREEN, PALE, RED, YELLOW, box, picture, words
 
 _COLOURS = (BLUE, GREEN, RED, YELLOW, "#7a4fa3", "#3a8f8f")

@@ -12,8 +12,8 @@ import numpy as np
 
 from spanlab.corpus.randomness import sample_keys
 from spanlab.corruption import ExampleBatch
-from spanlab.corruption.geometric import LengthLaw, draw_spans
 from spanlab.corruption.ngram import ngram_probabilities
+from spanlab.corruption.span_law import LengthLaw, draw_spans
 from spanlab.corruption.units import tokens_of, words_of
 from spanlab.errors import ConfigError
 from spanlab.pretraining.examples import Examples

@@ -12,7 +12,7 @@ from itertools import groupby
 
 import numpy as np
 
-from spanlab.corruption.example import Flags
+from spanlab.corruption.examples import Flags
 from spanlab.pretraining.examples import Examples
 from spanlab.report.bitmap import palette_png
 

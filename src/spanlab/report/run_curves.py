@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from spanlab.report.curve_points import smooth, thin
 from spanlab.report.curves import Chart, Line, draw_chart
-from spanlab.report.figures import share
+from spanlab.report.downsample import smooth, thin
+from spanlab.report.number_format import share
 from spanlab.report.run_history import MACHINE, History, Series
 
 

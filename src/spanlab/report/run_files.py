@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from spanlab.configuration import Source, from_mapping
+from spanlab.config import Source, from_mapping
 from spanlab.errors import InputError
 from spanlab.inference.fill_result import FillResult
 

@@ -11,8 +11,8 @@ from html import escape
 from importlib import resources
 from pathlib import Path
 
-from spanlab.report.figures import duration, plain, share, size
 from spanlab.report.fillings_html import draw_fillings
+from spanlab.report.number_format import duration, plain, share, size
 from spanlab.report.run_curves import draw_curves, label
 from spanlab.report.run_files import RunFiles, read_run
 from spanlab.report.run_history import History

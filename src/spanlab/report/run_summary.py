@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from spanlab.configuration import to_mapping
+from spanlab.config import to_mapping
 from spanlab.report.run_files import RunFiles
 from spanlab.report.run_history import MACHINE, History, Series
 

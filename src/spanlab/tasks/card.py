@@ -4,8 +4,8 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from spanlab.tasks.base import AnyTask
 from spanlab.tasks.result import Scores
-from spanlab.tasks.task import AnyTask
 from spanlab.version import __version__
 
 _PIPELINES = {
@@ -105,10 +105,10 @@ def _about(task: AnyTask, facts: CardFacts) -> str:
     dropped = sum(facts.dropped.values())
     left_out = f" ({dropped} were left out: {_kinds(facts.dropped)})" if dropped else ""
     sentences = [f"Fine-tuned by SpanLab {__version__} on {facts.examples} examples of {facts.train}{left_out}."]
-    if task.learnt.labels:
-        sentences.append(f"Labels: {', '.join(f'`{label}`' for label in task.learnt.labels)}.")
-    if task.learnt.thresholds:
-        told = ", ".join(f"{name} {value:g}" for name, value in task.learnt.thresholds.items())
+    if task.fitted.labels:
+        sentences.append(f"Labels: {', '.join(f'`{label}`' for label in task.fitted.labels)}.")
+    if task.fitted.thresholds:
+        told = ", ".join(f"{name} {value:g}" for name, value in task.fitted.thresholds.items())
         sentences.append(f"Thresholds, tuned on dev: {told}.")
     return "\n".join(sentences)
 

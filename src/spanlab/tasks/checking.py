@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from spanlab.errors import InputError
+from spanlab.tasks.base import AnyTask
+from spanlab.tasks.config import TaskDataConfig
 from spanlab.tasks.formats.reading import read_rows
 from spanlab.tasks.formats.row import Row
-from spanlab.tasks.problem import Problem
-from spanlab.tasks.settings import TaskDataConfig
-from spanlab.tasks.task import AnyTask
+from spanlab.tasks.validation import Problem
 from spanlab.text import Tokenizer
 
 
@@ -170,7 +170,7 @@ def _labels(task: type[AnyTask], data: TaskDataConfig, rows: Iterable[Row]) -> I
 
 
 def _labels_of(task: type[AnyTask], row: Row) -> Iterable[str]:
-    return task.labels_of(task.read(row, labelled=True))
+    return task.gold_labels(task.read(row, labelled=True))
 
 
 def _against(task: type[AnyTask], data: TaskDataConfig, train: str, rows: Sequence[Row]) -> Iterator[Finding]:

@@ -27,16 +27,16 @@ from spanlab.metrics.classification import (
     score_label_sets,
 )
 from spanlab.tasks.auxiliary_lm import AuxiliaryLMHead
+from spanlab.tasks.base import FittedState
+from spanlab.tasks.config import TaskConfig
 from spanlab.tasks.fields import is_label, label_problems, read_id, read_text, shown, text_problems
 from spanlab.tasks.formats.row import FileShape, Row
-from spanlab.tasks.framing import Framing
 from spanlab.tasks.losses import balanced_weights
-from spanlab.tasks.problem import Problem
 from spanlab.tasks.result import Mistake, Result, Scores, about
 from spanlab.tasks.sample import Sample
 from spanlab.tasks.sequence_head import SequenceTaskHead
-from spanlab.tasks.settings import TaskConfig
-from spanlab.tasks.task import Learnt
+from spanlab.tasks.validation import Problem
+from spanlab.tasks.windows import Windower
 
 # ---- Config
 
@@ -151,9 +151,9 @@ class Classification:
         required=("text",),
     )
 
-    def __init__(self, config: ClassificationConfig, learnt: Learnt) -> None:
-        self.config, self.learnt = config, learnt
-        self._places = {label: place for place, label in enumerate(learnt.labels)}
+    def __init__(self, config: ClassificationConfig, fitted: FittedState) -> None:
+        self.config, self.fitted = config, fitted
+        self._places = {label: place for place, label in enumerate(fitted.labels)}
 
     @property
     def primary(self) -> str:
@@ -180,7 +180,7 @@ class Classification:
         return ClassificationExample(id=read_id(row), text=read_text(row, "text"), labels=labels, several=several)
 
     @classmethod
-    def learn(cls, config: ClassificationConfig, examples: Sequence[ClassificationExample]) -> Self:
+    def fit(cls, config: ClassificationConfig, examples: Sequence[ClassificationExample]) -> Self:
         """All labels that occur, in alphabetical order."""
         several = any(example.several for example in examples)
         if config.multi_label is None:
@@ -195,17 +195,18 @@ class Classification:
             raise InputError(only, fix="give examples of at least two labels")
         labels = tuple(sorted(counts))
         thresholds = {_THRESHOLD: 0.5} if config.multi_label else {}
-        learnt = Learnt(labels=labels, label_counts=tuple(counts[label] for label in labels), thresholds=thresholds)
-        return cls(config, learnt)
+        label_counts = tuple(counts[label] for label in labels)
+        fitted = FittedState(labels=labels, label_counts=label_counts, thresholds=thresholds)
+        return cls(config, fitted)
 
     @classmethod
-    def labels_of(cls, example: ClassificationExample) -> Iterable[str]:
+    def gold_labels(cls, example: ClassificationExample) -> Iterable[str]:
         """Its labels."""
         return example.labels
 
-    def encode(self, examples: Sequence[ClassificationExample], framing: Framing, *, labelled: bool) -> list[Sample]:
+    def encode(self, examples: Sequence[ClassificationExample], windower: Windower, *, labelled: bool) -> list[Sample]:
         """A sample a window."""
-        tokens = framing.tokenize([example.text for example in examples])
+        tokens = windower.tokenize([example.text for example in examples])
         return [
             Sample(
                 example=number,
@@ -214,7 +215,7 @@ class Classification:
                 truncated=window.truncated,
             )
             for number, example in enumerate(examples)
-            for window in framing.single(tokens[number])
+            for window in windower.single(tokens[number])
         ]
 
     def _targets(self, example: ClassificationExample) -> dict[str, NDArray[np.generic]]:
@@ -233,9 +234,9 @@ class Classification:
         head = SequenceTaskHead(
             encoder,
             "labels" if self.config.multi_label else "label",
-            self.learnt.labels,
+            self.fitted.labels,
             smoothing=self.config.label_smoothing,
-            weight_L=balanced_weights(self.learnt.label_counts) if balanced else None,
+            weight_L=balanced_weights(self.fitted.label_counts) if balanced else None,
         )
         return AuxiliaryLMHead(head, encoder, self.config.auxiliary_lm) if self.config.auxiliary_lm else head
 
@@ -250,11 +251,11 @@ class Classification:
         logits_L = torch.from_numpy(np.mean(outputs, axis=0, dtype=np.float64))
         shared = about(number, example.id, samples)
         if self.config.multi_label:
-            scores = dict(zip(self.learnt.labels, logits_L.sigmoid().tolist(), strict=True))
-            threshold = self.learnt.thresholds[_THRESHOLD]
+            scores = dict(zip(self.fitted.labels, logits_L.sigmoid().tolist(), strict=True))
+            threshold = self.fitted.thresholds[_THRESHOLD]
             chosen = tuple(label for label, score in scores.items() if score > threshold)
             return LabelSetResult(**shared, labels=chosen, scores=scores)
-        scores = dict(zip(self.learnt.labels, logits_L.softmax(dim=0).tolist(), strict=True))
+        scores = dict(zip(self.fitted.labels, logits_L.softmax(dim=0).tolist(), strict=True))
         best = max(scores, key=scores.__getitem__)
         return ClassificationResult(**shared, label=best, score=scores[best], scores=scores)
 
@@ -270,8 +271,8 @@ class Classification:
         scores_EL = 1 / (1 + np.exp(-np.stack([np.mean(each, axis=0, dtype=np.float64) for each in outputs])))
         gold_EL = np.concatenate([self._targets(example)["labels"] for example in examples]) > 0.5
         best = max(_THRESHOLDS, key=lambda t: (_micro_f1(gold_EL, scores_EL > t), -abs(t - 0.5)))
-        learnt = replace(self.learnt, thresholds={_THRESHOLD: best})
-        return Classification(self.config, learnt)
+        fitted = replace(self.fitted, thresholds={_THRESHOLD: best})
+        return Classification(self.config, fitted)
 
     # ---- score
 

@@ -16,12 +16,12 @@ from torch import Tensor, nn
 
 from spanlab.encoder import Encoder
 from spanlab.objectives.objective import ObjectiveLoss, in_full_precision
-from spanlab.tasks.criterion import TaskCriterion
-from spanlab.tasks.framing import Framing
 from spanlab.tasks.head import Encoded
+from spanlab.tasks.network import MultiTaskNetwork
 from spanlab.tasks.outputs import compute_outputs
 from spanlab.tasks.sample import Sample, SampleBatch, TensorBatch
-from spanlab.training.place import Place
+from spanlab.tasks.windows import Windower
+from spanlab.training.place import ProcessContext
 
 
 def sums_by_sequence(encoded: Encoded) -> Tensor:
@@ -60,16 +60,16 @@ class MeanOfTokens(nn.Module):
 
 
 def embed_texts(
-    encoder: Encoder, framing: Framing, texts: Sequence[str], *, batch_tokens: int, place: Place
+    encoder: Encoder, windower: Windower, texts: Sequence[str], *, batch_tokens: int, process: ProcessContext
 ) -> NDArray[np.float32]:
     """(E, D) a vector of length one for each text; the cosine of two is their product."""
     samples = [
         Sample(example=number, sequences=(window.sequence,))
-        for number, tokens in enumerate(framing.tokenize(texts))
-        for window in framing.single(tokens)
+        for number, tokens in enumerate(windower.tokenize(texts))
+        for window in windower.single(tokens)
     ]
-    network = TaskCriterion(encoder, {"embedding": MeanOfTokens()})
-    sums = compute_outputs(network, samples, task="embedding", batch_tokens=batch_tokens, place=place)
+    network = MultiTaskNetwork(encoder, {"embedding": MeanOfTokens()})
+    sums = compute_outputs(network, samples, task="embedding", batch_tokens=batch_tokens, process=process)
     vectors_ED = np.zeros((len(texts), encoder.config.width), np.float32)
     np.add.at(vectors_ED, [sample.example for sample in samples], np.array(sums).reshape(-1, encoder.config.width))
     # The direction of the sum is that of the mean.

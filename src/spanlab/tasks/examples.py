@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from spanlab.errors import InputError, did_you_mean
+from spanlab.tasks.base import AnyTask
+from spanlab.tasks.config import TaskConfig, TaskDataConfig
 from spanlab.tasks.formats.reading import read_rows
 from spanlab.tasks.formats.row import Row
-from spanlab.tasks.framing import Framing
 from spanlab.tasks.sample import Sample
-from spanlab.tasks.settings import TaskConfig, TaskDataConfig
-from spanlab.tasks.task import AnyTask
+from spanlab.tasks.windows import Windower
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,10 +65,10 @@ def read_unlabelled(task: type[AnyTask], path: str, columns: Sequence[str] = ())
     return Examples(path=path, examples=examples, rows=tuple(rows))
 
 
-def learn_task(task: type[AnyTask], config: TaskConfig, found: Examples) -> AnyTask:
+def fit_task(task: type[AnyTask], config: TaskConfig, found: Examples) -> AnyTask:
     """The task with what the training examples tell; what they lack as a whole is told with the name of their file."""
     try:
-        return task.learn(config, found.examples)
+        return task.fit(config, found.examples)
     except InputError as error:
         if error.path is not None:
             raise
@@ -76,17 +76,17 @@ def learn_task(task: type[AnyTask], config: TaskConfig, found: Examples) -> AnyT
 
 
 def encode_examples(
-    task: AnyTask, examples: Sequence[Any], rows: Sequence[Row], framing: Framing, *, labelled: bool
+    task: AnyTask, examples: Sequence[Any], rows: Sequence[Row], windower: Windower, *, labelled: bool
 ) -> list[Sample]:
     """The task's samples of the examples; what an example refuses is told with the place of its row."""
     try:
-        return task.encode(examples, framing, labelled=labelled)
+        return task.encode(examples, windower, labelled=labelled)
     except InputError as error:
         if error.path is not None:
             raise
         for example, row in zip(examples, rows, strict=True):
             try:
-                task.encode([example], framing, labelled=labelled)
+                task.encode([example], windower, labelled=labelled)
             except InputError as its_own:
                 raise row.error(its_own.cause, its_own.fix) from None
         raise
@@ -94,9 +94,9 @@ def encode_examples(
 
 def check_known_labels(task: AnyTask, found: Examples) -> None:
     """Refuse examples with a label that training has not seen, naming the nearest one it has."""
-    known = {*task.learnt.labels, *task.learnt.entity_labels}
+    known = {*task.fitted.labels, *task.fitted.entity_labels}
     for example, row in zip(found.examples, found.rows, strict=True):
-        for label in task.labels_of(example):
+        for label in task.gold_labels(example):
             if label not in known:
                 fix = f"correct it, or train with it; known are {_listed(sorted(known))}"
                 raise row.error(f"unknown label '{label}'{did_you_mean(label, known)}", fix)

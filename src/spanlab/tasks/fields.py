@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from spanlab.tasks.formats.row import Row
-from spanlab.tasks.problem import Problem
+from spanlab.tasks.validation import Problem
 
 
 def missing_field(row: Row, name: str) -> Problem:

@@ -14,25 +14,25 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from spanlab.decoding.choosing import Decoded, DecodingConfig, Ending
+from spanlab.decoding.sampling import Decoded, DecodingConfig, Ending
 from spanlab.encoder import Encoder
 from spanlab.errors import ConfigError, InputError
 from spanlab.metrics.bleu import score_bleu
 from spanlab.metrics.rouge import score_rouge
+from spanlab.tasks.base import FittedState
+from spanlab.tasks.config import TaskConfig, TaskDataConfig
 from spanlab.tasks.fields import shown, text_problems
 from spanlab.tasks.formats.row import FileShape, Row
-from spanlab.tasks.framing import Framing
 from spanlab.tasks.generation_head import GenerationHead
-from spanlab.tasks.oracle_sentences import RougeOracle
-from spanlab.tasks.problem import Problem
 from spanlab.tasks.result import Mistake, Result, Scores, about
 from spanlab.tasks.sample import Sample, TokenSequence
 from spanlab.tasks.script_language import script_language
-from spanlab.tasks.settings import TaskConfig, TaskDataConfig
-from spanlab.tasks.task import Learnt
+from spanlab.tasks.summarisation.oracle import RougeOracle
+from spanlab.tasks.validation import Problem
+from spanlab.tasks.windows import Windower
 from spanlab.text import Tokenizer
 from spanlab.text.words import word_spans
-from spanlab.training.settings import TrainingConfig
+from spanlab.training.config import TrainingConfig
 
 # ---- Config
 
@@ -163,8 +163,8 @@ class Generation:
         instead={"source": ("text",)},
     )
 
-    def __init__(self, config: GenerationConfig, learnt: Learnt) -> None:
-        self.config, self.learnt = config, learnt
+    def __init__(self, config: GenerationConfig, fitted: FittedState) -> None:
+        self.config, self.fitted = config, fitted
 
     @property
     def primary(self) -> str:
@@ -188,52 +188,52 @@ class Generation:
         return GenerationExample(id=None if name is None else str(name), source=_joined(_source(row)), targets=targets)
 
     @classmethod
-    def learn(cls, config: GenerationConfig, examples: Sequence[GenerationExample]) -> Self:
+    def fit(cls, config: GenerationConfig, examples: Sequence[GenerationExample]) -> Self:
         """There is nothing to know beforehand."""
-        return cls(config, Learnt())
+        return cls(config, FittedState())
 
     @classmethod
-    def labels_of(cls, example: GenerationExample) -> Iterable[str]:
+    def gold_labels(cls, example: GenerationExample) -> Iterable[str]:
         """Targets are text, not labels."""
         return ()
 
-    def encode(self, examples: Sequence[GenerationExample], framing: Framing, *, labelled: bool) -> list[Sample]:
+    def encode(self, examples: Sequence[GenerationExample], windower: Windower, *, labelled: bool) -> list[Sample]:
         """A sample a target, or, without targets, a sample a source."""
-        sources = [tokens.ids.astype(np.int64) for tokens in framing.tokenize([each.source for each in examples])]
-        written = framing.tokenize([target for each in examples for target in each.targets]) if labelled else []
+        sources = [tokens.ids.astype(np.int64) for tokens in windower.tokenize([each.source for each in examples])]
+        written = windower.tokenize([target for each in examples for target in each.targets]) if labelled else []
         targets = iter([tokens.ids.astype(np.int64) for tokens in written])
         samples: list[Sample] = []
         for number, example in enumerate(examples):
-            ids, cut = self._fit(sources[number], framing, "source", self._room(framing))
+            ids, cut = self._fit(sources[number], windower, "source", self._room(windower))
             for target in [next(targets) for _ in example.targets] if labelled else [None]:
-                samples.append(self._sample(number, ids, target, framing, cut=cut))
+                samples.append(self._sample(number, ids, target, windower, cut=cut))
         return samples
 
-    def _room(self, framing: Framing) -> int:
+    def _room(self, windower: Windower) -> int:
         """Tokens of a source: what the separator and the longest target leave."""
-        room = framing.cutting.length - 1 - self.config.max_new_tokens
+        room = windower.cutting.length - 1 - self.config.max_new_tokens
         if room < 1:
-            cause = f"sequences of {framing.cutting.length} tokens have no room for a source beside its target"
+            cause = f"sequences of {windower.cutting.length} tokens have no room for a source beside its target"
             raise ConfigError(cause, fix="take a smaller max_new_tokens")
         return room
 
-    def _fit(self, ids: NDArray[np.int64], framing: Framing, what: str, room: int) -> tuple[NDArray[np.int64], bool]:
-        if len(ids) > room and framing.cutting.long_text != "truncate":
+    def _fit(self, ids: NDArray[np.int64], windower: Windower, what: str, room: int) -> tuple[NDArray[np.int64], bool]:
+        if len(ids) > room and windower.cutting.long_text != "truncate":
             cause = f"a {what} has {len(ids)} tokens, and there is room for {room}"
             raise InputError(cause, fix="take data.long_text=truncate, or shorten it")
         return ids[:room], len(ids) > room
 
     def _sample(
-        self, number: int, source: NDArray[np.int64], target: NDArray[np.int64] | None, framing: Framing, *, cut: bool
+        self, number: int, source: NDArray[np.int64], target: NDArray[np.int64] | None, windower: Windower, *, cut: bool
     ) -> WrittenSample:
-        end = framing.tokenizer.sep_id
+        end = windower.tokenizer.sep_id
         if end is None:
             raise ConfigError("the tokenizer has no token that ends a text", fix="take a model whose tokenizer has one")
         prompt = np.append(source, end)
         targets = {}
         sequence = prompt
         if target is not None:
-            kept, shortened = self._fit(target, framing, "target", self.config.max_new_tokens)
+            kept, shortened = self._fit(target, windower, "target", self.config.max_new_tokens)
             following = kept if shortened else np.append(kept, end)
             sequence = np.concatenate([prompt, following[:-1]])
             targets = {"places": np.arange(len(prompt) - 1, len(sequence)), "next": following}
@@ -243,7 +243,7 @@ class Generation:
             features={"end": np.array([end])},
             targets=targets,
             truncated=cut,
-            tokenizer=framing.tokenizer,
+            tokenizer=windower.tokenizer,
         )
 
     # ---- Head

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-from spanlab.decoding.choosing import Decoded, DecodingConfig
-from spanlab.decoding.generating import generate_ids
+from spanlab.decoding.generate import generate_ids
+from spanlab.decoding.sampling import Decoded, DecodingConfig
 from spanlab.encoder import CausalLMHead, Encoder
 from spanlab.objectives.causal_lm import causal_lm_loss
 from spanlab.objectives.objective import ObjectiveLoss, token_metrics

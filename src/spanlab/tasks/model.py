@@ -12,18 +12,18 @@ from typing import Any, cast
 
 from torch import Tensor, nn
 
-from spanlab.configuration import Source, from_mapping, merge, to_mapping
+from spanlab.config import Source, from_mapping, merge, to_mapping
 from spanlab.encoder import Encoder, Model, load_model
-from spanlab.encoder.weights import class_of, locate_model, save_model
+from spanlab.encoder.pretrained import class_of, locate_model, save_model
 from spanlab.errors import ConfigError, InputError, WeightsError, did_you_mean
-from spanlab.tasks.adapting import merged
-from spanlab.tasks.foreign import foreign_tasks
-from spanlab.tasks.framing import Cutting, Framing
+from spanlab.tasks.base import AnyTask, FittedState
+from spanlab.tasks.config import TaskConfig, TaskDataConfig
+from spanlab.tasks.from_transformers import foreign_tasks
 from spanlab.tasks.head import Head, StandardHead
-from spanlab.tasks.own_parts import OwnParts, OwnPartsConfig
-from spanlab.tasks.settings import TaskConfig, TaskDataConfig
+from spanlab.tasks.lora import merged
 from spanlab.tasks.table import find_task
-from spanlab.tasks.task import AnyTask, Learnt
+from spanlab.tasks.task_adapters import OwnPartsConfig, TaskAdapters
+from spanlab.tasks.windows import Cutting, Windower
 from spanlab.text import Tokenizer
 
 ALL = "all"
@@ -40,7 +40,7 @@ class TaskModel:
     tasks: Mapping[str, AnyTask] = field(default_factory=dict)
     """By the name of the head."""
     heads: Mapping[str, Head] = field(default_factory=dict)
-    own: Mapping[str, OwnParts] = field(default_factory=dict)
+    own: Mapping[str, TaskAdapters] = field(default_factory=dict)
     """What some of the tasks have of their own in the encoder."""
     system: str | None = None
     folder: Path | None = None
@@ -63,16 +63,16 @@ class TaskModel:
         several = (tasks,) if tasks is None or isinstance(tasks, str) else tasks
         return tuple(dict.fromkeys(map(self.name_of, several)))
 
-    def framing(self, task: str) -> Framing:
+    def windower(self, task: str) -> Windower:
         """How this model cuts and frames the texts of a task."""
-        return framing_for(self.encoder, self.tokenizer, self.tasks[task].config.data)
+        return windower_for(self.encoder, self.tokenizer, self.tasks[task].config.data)
 
 
-def framing_for(encoder: Encoder, tokenizer: Tokenizer, data: TaskDataConfig) -> Framing:
+def windower_for(encoder: Encoder, tokenizer: Tokenizer, data: TaskDataConfig) -> Windower:
     """A tokenizer with the window settings, no longer than the encoder can take."""
     length = min(data.length, encoder.config.max_positions)
     cutting = Cutting(length=length, stride=data.stride, long_text=data.long_text)
-    return Framing(tokenizer, cutting, segments=encoder.config.segments)
+    return Windower(tokenizer, cutting, segments=encoder.config.segments)
 
 
 def save_task_model(folder: Path, model: TaskModel) -> None:
@@ -109,13 +109,13 @@ def _own_name(name: str) -> str:
     return f"{name}/own"
 
 
-def describe_task(task: AnyTask, own: OwnParts | None = None) -> dict[str, Any]:
+def describe_task(task: AnyTask, own: TaskAdapters | None = None) -> dict[str, Any]:
     """What `spanlab.json` says about a task."""
     settings = {name: value for name, value in to_mapping(task.config).items() if name not in _SHARED}
     data = task.config.data
     return {
         "task": task.name,
-        **to_mapping(task.learnt),
+        **to_mapping(task.fitted),
         "window": {"length": data.length, "stride": data.stride, "long_text": data.long_text},
         "settings": settings,
         **({} if own is None else {"own": to_mapping(own.config)}),
@@ -127,10 +127,11 @@ def read_task(described: Mapping[str, Any], path: Path) -> AnyTask:
     kind = find_task(str(described.get("task")))
     source = Source(path=str(path))
     try:
-        learnt = {name: described[name] for name in (f.name for f in fields(Learnt)) if name in described}
+        fitted = {name: described[name] for name in (f.name for f in fields(FittedState)) if name in described}
         mapping = merge(described.get("settings", {}), {"data": described.get("window", {})})
         defaults = to_mapping(kind.Config())
-        return kind(from_mapping(kind.Config, merge(defaults, mapping), source), from_mapping(Learnt, learnt, source))
+        config = from_mapping(kind.Config, merge(defaults, mapping), source)
+        return kind(config, from_mapping(FittedState, fitted, source))
     except (TypeError, AttributeError):
         raise ConfigError("not the description of a task", path=path) from None
 
@@ -176,10 +177,10 @@ def _head(model: Model, name: str, task: AnyTask, folder: Path) -> Head:
     return head
 
 
-def _own_parts(model: Model, name: str, described: Mapping[str, Any], folder: Path) -> OwnParts:
+def _own_parts(model: Model, name: str, described: Mapping[str, Any], folder: Path) -> TaskAdapters:
     """What a task has of its own in the encoder."""
     config = from_mapping(OwnPartsConfig, described, Source(path=str(folder / "spanlab.json")))
-    parts = OwnParts(model.encoder, config)
+    parts = TaskAdapters(model.encoder, config)
     _fill(parts, model.tasks.get(_own_name(name), {}), f"what '{name}' has in the encoder", folder)
     return parts
 

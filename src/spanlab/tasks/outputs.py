@@ -7,13 +7,13 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from spanlab.tasks.criterion import TaskCriterion
+from spanlab.tasks.network import MultiTaskNetwork
 from spanlab.tasks.sample import Sample, SampleBatch, pack_samples
-from spanlab.training.place import Place
+from spanlab.training.place import ProcessContext
 
 
 def compute_outputs(
-    network: TaskCriterion, samples: Sequence[Sample], *, task: str, batch_tokens: int, place: Place
+    network: MultiTaskNetwork, samples: Sequence[Sample], *, task: str, batch_tokens: int, process: ProcessContext
 ) -> list[Any]:
     """The head's output for each sample, in order; several processes share the work and all get all of it."""
     batches = list(batches_by_tokens(samples, batch_tokens))
@@ -22,16 +22,16 @@ def compute_outputs(
     training = network.training
     network.eval()
     # no_grad and not inference_mode: the same tensors may be trained on afterwards.
-    with torch.no_grad(), place.autocast():
+    with torch.no_grad(), process.autocast():
         # Every process runs the model equally often, as sharded models need: a last batch may be computed twice.
-        for turn in range(-(-len(batches) // place.size)):
-            indices = batches[min(turn * place.size + place.rank, len(batches) - 1)]
-            batch = pack_samples(SampleBatch(task=task, samples=tuple(samples[i] for i in indices)), place.device)
+        for turn in range(-(-len(batches) // process.world_size)):
+            indices = batches[min(turn * process.world_size + process.rank, len(batches) - 1)]
+            batch = pack_samples(SampleBatch(task=task, samples=tuple(samples[i] for i in indices)), process.device)
             logits = network(batch, answer=True, most_tokens=batch_tokens)
             computed.update(zip(indices, head.split(logits, batch), strict=True))
     network.train(training)
-    if place.size > 1:
-        shares: list[dict[int, Any]] = [{}] * place.size
+    if process.world_size > 1:
+        shares: list[dict[int, Any]] = [{}] * process.world_size
         dist.all_gather_object(shares, computed)
         computed = {index: output for share in shares for index, output in share.items()}
     return [computed[index] for index in range(len(samples))]

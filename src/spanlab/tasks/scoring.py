@@ -5,14 +5,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from spanlab.errors import InputError
+from spanlab.tasks.base import AnyTask
+from spanlab.tasks.config import TaskDataConfig
 from spanlab.tasks.examples import Examples, read_labelled
 from spanlab.tasks.formats.lines import bare_suffix, read_text
 from spanlab.tasks.formats.reading import read_rows
 from spanlab.tasks.formats.row import Row
 from spanlab.tasks.result import Scores
-from spanlab.tasks.settings import TaskDataConfig
 from spanlab.tasks.table import find_task
-from spanlab.tasks.task import AnyTask
 
 
 def score_files(task: str, gold: str, predicted: str, data: TaskDataConfig | None = None) -> Scores:
@@ -21,12 +21,12 @@ def score_files(task: str, gold: str, predicted: str, data: TaskDataConfig | Non
     data = data or TaskDataConfig()
     wanted = read_labelled(kind, gold, data)
     rows = _matched(wanted, _predicted_rows(kind, predicted, data))
-    learnt = kind.learn(kind.Config(), wanted.examples)
+    fitted = kind.fit(kind.Config(), wanted.examples)
     results = [
-        learnt.read_result(row, number, example)
+        fitted.read_result(row, number, example)
         for number, (row, example) in enumerate(zip(rows, wanted.examples, strict=True))
     ]
-    return learnt.score(wanted.examples, results)
+    return fitted.score(wanted.examples, results)
 
 
 def _predicted_rows(kind: type[AnyTask], path: str, data: TaskDataConfig) -> list[Row]:

@@ -13,8 +13,8 @@ from spanlab.encoder import Encoder, SequenceHead
 from spanlab.objectives.objective import ObjectiveLoss, loss_and_accuracy
 from spanlab.tasks.head import Encoded, StandardHead
 from spanlab.tasks.losses import label_set_loss, one_label_loss, squared_loss
+from spanlab.tasks.pooling import add_pooler, pools_last_token, summary_tokens
 from spanlab.tasks.sample import SampleBatch, TensorBatch
-from spanlab.tasks.summary import add_pooler, reads_to_the_right, summary_tokens
 
 
 class SequenceTaskHead(nn.Module):
@@ -36,7 +36,7 @@ class SequenceTaskHead(nn.Module):
         add_pooler(encoder)
         self.layer = SequenceHead(encoder.config, len(labels) or 1)
         self.predicts, self.labels, self.smoothing = predicts, labels, smoothing
-        self.last = reads_to_the_right(encoder.config)
+        self.last = pools_last_token(encoder.config)
         self.register_buffer("weight_L", weight_L, persistent=False)
 
     @property

@@ -25,19 +25,19 @@ from spanlab.errors import ConfigError, InputError
 from spanlab.metrics.classification import class_table, confusion_matrix, score_classes
 from spanlab.metrics.similarity import score_similarity
 from spanlab.objectives.objective import ObjectiveLoss, loss_and_accuracy
+from spanlab.tasks.base import FittedState
 from spanlab.tasks.classification import bars
+from spanlab.tasks.config import TaskConfig
 from spanlab.tasks.embedding import sums_by_sequence
 from spanlab.tasks.fields import label_problems, read_id, read_text, shown, text_problems
 from spanlab.tasks.formats.row import FileShape, Row
-from spanlab.tasks.framing import Framing
 from spanlab.tasks.head import Encoded, Head
 from spanlab.tasks.losses import balanced_weights, squared_loss
-from spanlab.tasks.problem import Problem
 from spanlab.tasks.result import Mistake, Result, Scores, about
 from spanlab.tasks.sample import Sample, SampleBatch, TensorBatch
 from spanlab.tasks.sequence_head import SequenceTaskHead
-from spanlab.tasks.settings import TaskConfig
-from spanlab.tasks.task import Learnt
+from spanlab.tasks.validation import Problem
+from spanlab.tasks.windows import Windower
 
 # ---- Config
 
@@ -168,14 +168,14 @@ class Similarity:
         required=("text_a", "text_b"),
     )
 
-    def __init__(self, config: SimilarityConfig, learnt: Learnt) -> None:
-        self.config, self.learnt = config, learnt
-        self._places = {label: place for place, label in enumerate(learnt.labels)}
+    def __init__(self, config: SimilarityConfig, fitted: FittedState) -> None:
+        self.config, self.fitted = config, fitted
+        self._places = {label: place for place, label in enumerate(fitted.labels)}
 
     @property
     def primary(self) -> str:
         """The order of scores, or how many labels are right."""
-        return "accuracy" if self.learnt.labels else "spearman"
+        return "accuracy" if self.fitted.labels else "spearman"
 
     @classmethod
     def problems(cls, row: Row) -> Iterator[Problem]:
@@ -204,7 +204,7 @@ class Similarity:
         )
 
     @classmethod
-    def learn(cls, config: SimilarityConfig, examples: Sequence[SimilarityExample]) -> Self:
+    def fit(cls, config: SimilarityConfig, examples: Sequence[SimilarityExample]) -> Self:
         """The labels, where there are labels."""
         counts = Counter(example.label for example in examples if example.label is not None)
         scored = sum(example.score is not None for example in examples)
@@ -221,27 +221,27 @@ class Similarity:
                 fix = "take score_range=[LOWEST,HIGHEST] of your data"
                 raise InputError(f"a score is {example.score}, outside score_range {low} to {high}", fix=fix)
         labels = tuple(sorted(counts))
-        return cls(config, Learnt(labels=labels, label_counts=tuple(counts[label] for label in labels)))
+        return cls(config, FittedState(labels=labels, label_counts=tuple(counts[label] for label in labels)))
 
     @classmethod
-    def labels_of(cls, example: SimilarityExample) -> Iterable[str]:
+    def gold_labels(cls, example: SimilarityExample) -> Iterable[str]:
         """Its label."""
         return () if example.label is None else (example.label,)
 
-    def encode(self, examples: Sequence[SimilarityExample], framing: Framing, *, labelled: bool) -> list[Sample]:
+    def encode(self, examples: Sequence[SimilarityExample], windower: Windower, *, labelled: bool) -> list[Sample]:
         """Two texts in a sequence, or a sequence each."""
-        tokens_a = framing.tokenize([example.text_a for example in examples])
-        tokens_b = framing.tokenize([example.text_b for example in examples])
+        tokens_a = windower.tokenize([example.text_a for example in examples])
+        tokens_b = windower.tokenize([example.text_b for example in examples])
         samples = []
         for number, example in enumerate(examples):
             targets = self._targets(example) if labelled else {}
             if self.config.head == "cross":
                 samples += [
                     Sample(example=number, sequences=(w.sequence,), targets=targets, truncated=w.truncated)
-                    for w in framing.pair(tokens_a[number], tokens_b[number])
+                    for w in windower.pair(tokens_a[number], tokens_b[number])
                 ]
                 continue
-            sides = [framing.single(tokens) for tokens in (tokens_a[number], tokens_b[number])]
+            sides = [windower.single(tokens) for tokens in (tokens_a[number], tokens_b[number])]
             side = np.repeat([0, 1], [len(windows) for windows in sides])
             windows = [window for each in sides for window in each]
             samples.append(
@@ -267,12 +267,12 @@ class Similarity:
         """New layers; a bi-encoder needs none."""
         if self.config.head == "bi":
             return BiHead()
-        balanced = self.config.class_weights == "balanced" and self.learnt.labels
-        weights = balanced_weights(self.learnt.label_counts) if balanced else None
+        balanced = self.config.class_weights == "balanced" and self.fitted.labels
+        weights = balanced_weights(self.fitted.label_counts) if balanced else None
         return SequenceTaskHead(
             encoder,
-            "label" if self.learnt.labels else "score",
-            self.learnt.labels,
+            "label" if self.fitted.labels else "score",
+            self.fitted.labels,
             smoothing=self.config.label_smoothing,
             weight_L=weights,
         )
@@ -288,10 +288,10 @@ class Similarity:
         if self.config.head == "bi":
             low, high = self.config.score_range
             return SimilarityResult(**shared, score=low + float(mean) * (high - low))
-        if not self.learnt.labels:
+        if not self.fitted.labels:
             return SimilarityResult(**shared, score=float(mean[0]))
         probabilities = torch.from_numpy(mean).softmax(dim=0).tolist()
-        scores = dict(zip(self.learnt.labels, probabilities, strict=True))
+        scores = dict(zip(self.fitted.labels, probabilities, strict=True))
         return PairLabelResult(**shared, label=max(scores, key=scores.__getitem__), scores=scores)
 
     def tune(

@@ -3,15 +3,15 @@
 from collections.abc import Mapping
 
 from spanlab.errors import InputError, did_you_mean
+from spanlab.tasks.base import AnyTask
 from spanlab.tasks.classification import Classification
-from spanlab.tasks.coref import Coreference
+from spanlab.tasks.coref.task import Coreference
 from spanlab.tasks.generation import Generation
-from spanlab.tasks.ner import NamedEntities
-from spanlab.tasks.qa import QuestionAnswering
-from spanlab.tasks.relation import Relations
+from spanlab.tasks.ner.task import NamedEntities
+from spanlab.tasks.qa.task import QuestionAnswering
+from spanlab.tasks.relation.task import Relations
 from spanlab.tasks.similarity import Similarity
-from spanlab.tasks.summarisation import Summarisation
-from spanlab.tasks.task import AnyTask
+from spanlab.tasks.summarisation.task import Summarisation
 
 TASKS: Mapping[str, type[AnyTask]] = {
     "classification": Classification,

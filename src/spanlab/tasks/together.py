@@ -14,33 +14,33 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from spanlab.tasks.criterion import TaskCriterion, encode_samples
 from spanlab.tasks.formats.row import FileShape
 from spanlab.tasks.head import Answering, Encoded
+from spanlab.tasks.network import MultiTaskNetwork, encode_samples
 from spanlab.tasks.outputs import compute_outputs
 from spanlab.tasks.sample import Sample, SampleBatch, TokenSequence, pack_samples
-from spanlab.training.place import Place
+from spanlab.training.place import ProcessContext
 
 SamplesByTask = Mapping[str, Sequence[Sample]]
 SequenceKey = tuple[bytes, bytes]
 
 
 def compute_together(
-    network: TaskCriterion, samples: SamplesByTask, *, batch_tokens: int, place: Place
+    network: MultiTaskNetwork, samples: SamplesByTask, *, batch_tokens: int, process: ProcessContext
 ) -> dict[str, list[Any]]:
     """The heads' outputs by task, for each sample in order; the samples' examples are numbered alike in all tasks."""
     alone = [name for name in samples if not _can_share(network, name)]
     outputs: dict[str, list[Any]] = {
-        name: compute_outputs(network, samples[name], task=name, batch_tokens=batch_tokens, place=place)
+        name: compute_outputs(network, samples[name], task=name, batch_tokens=batch_tokens, process=process)
         for name in alone
     }
     shared = {name: each for name, each in samples.items() if name not in alone}
     found: dict[str, dict[int, Any]] = {name: {} for name in shared}
     training = network.training
     network.eval()
-    with torch.no_grad(), place.autocast():
+    with torch.no_grad(), process.autocast():
         for batch in _batches(shared, batch_tokens):
-            encoded = _SharedPass(network, shared, batch, batch_tokens=batch_tokens, place=place)
+            encoded = _SharedPass(network, shared, batch, batch_tokens=batch_tokens, process=process)
             for name, indices in batch.items():
                 found[name].update(zip(indices, encoded.outputs(name), strict=True))
     network.train(training)
@@ -48,7 +48,7 @@ def compute_together(
     return {name: outputs[name] for name in samples}
 
 
-def _can_share(network: TaskCriterion, task: str) -> bool:
+def _can_share(network: MultiTaskNetwork, task: str) -> bool:
     """Whether a task looks at the encoder's own hidden states of whole sequences."""
     own = network.own_parts(task)
     return not isinstance(network.head(task), Answering) and not (own is not None and own.changes_hidden_states)
@@ -69,26 +69,26 @@ class _SharedPass:
 
     def __init__(
         self,
-        network: TaskCriterion,
+        network: MultiTaskNetwork,
         samples: SamplesByTask,
         batch: Mapping[str, Sequence[int]],
         *,
         batch_tokens: int,
-        place: Place,
+        process: ProcessContext,
     ) -> None:
-        self._network, self._place = network, place
+        self._network, self._process = network, process
         self._samples = {name: tuple(samples[name][i] for i in indices) for name, indices in batch.items()}
         different = {_key(sequence): sequence for each in self._samples.values() for sequence in _sequences(each)}
         self._places = {key: number for number, key in enumerate(different)}
         units = tuple(Sample(example=0, sequences=(sequence,)) for sequence in different.values())
-        packed = pack_samples(SampleBatch(task="", samples=units), place.device)
+        packed = pack_samples(SampleBatch(task="", samples=units), process.device)
         encoded = encode_samples(network.encoder, packed, most_tokens=batch_tokens)
         self._hidden = torch.split(encoded.hidden_ND, [len(sequence) for sequence in different.values()])
         self._pooled_BD = encoded.pooled_BD
 
     def outputs(self, task: str) -> list[Any]:
         """What the head of a task says about its samples."""
-        batch = pack_samples(SampleBatch(task=task, samples=self._samples[task]), self._place.device)
+        batch = pack_samples(SampleBatch(task=task, samples=self._samples[task]), self._process.device)
         places = [self._places[_key(sequence)] for sequence in batch.batch.sequences]
         hidden_ND = torch.cat([self._hidden[place] for place in places])
         pooled_BD = self._pooled(places)

@@ -5,7 +5,7 @@ The names below are the room's face. They are imported when first used: `tokeniz
 
 from typing import TYPE_CHECKING
 
-from spanlab.lazy_names import lazy_names
+from spanlab.lazy_imports import lazy_names
 
 if TYPE_CHECKING:
     from spanlab.text.case_guard import check_model_case
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from spanlab.text.sentences import line_spans, sentence_spans
     from spanlab.text.tokenizer import Tokenizer
     from spanlab.text.tokens import Tokens
-    from spanlab.text.training import TokenizerConfig, train_tokenizer
+    from spanlab.text.train import TokenizerConfig, train_tokenizer
     from spanlab.text.windows import Window, cut_windows, merge_best, merge_mean
     from spanlab.text.words import Segmenter, word_spans
 
@@ -38,7 +38,7 @@ _HOMES = {
     "Document": "documents",
     "Segmenter": "words",
     "Tokenizer": "tokenizer",
-    "TokenizerConfig": "training",
+    "TokenizerConfig": "train",
     "Tokens": "tokens",
     "Window": "windows",
     "check_model_case": "case_guard",
@@ -47,7 +47,7 @@ _HOMES = {
     "merge_best": "windows",
     "merge_mean": "windows",
     "sentence_spans": "sentences",
-    "train_tokenizer": "training",
+    "train_tokenizer": "train",
     "word_spans": "words",
 }
 

@@ -14,10 +14,10 @@ from typing import Any, Literal
 
 from spanlab.errors import InputError
 from spanlab.text.alignment import align
-from spanlab.text.cuts import cut_rule
-from spanlab.text.letter_case import check_folder_case
-from spanlab.text.pieces import PieceMemory
-from spanlab.text.systems import ROLES, SYSTEMS, Role, System, system_of
+from spanlab.text.casing import check_folder_case
+from spanlab.text.encoding_cache import PieceMemory
+from spanlab.text.independent_chunks import cut_rule
+from spanlab.text.special_tokens import ROLES, SYSTEMS, Role, System, system_of
 from spanlab.text.tokenizer_files import read_settings, read_tokenizer
 from spanlab.text.tokens import Tokens, TokenTable
 from spanlab.text.words import Segmenter

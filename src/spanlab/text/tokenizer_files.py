@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from spanlab.errors import InputError
-from spanlab.text.letter_case import has_capitals
-from spanlab.text.sentencepiece_model import read_sentencepiece
-from spanlab.text.systems import ROLES, SYSTEMS, Role, frame_sequences, system_of
+from spanlab.text.casing import has_capitals
+from spanlab.text.sentencepiece import read_sentencepiece
+from spanlab.text.special_tokens import ROLES, SYSTEMS, Role, frame_sequences, system_of
 
 Settings = Mapping[str, Any]
 """The content of `tokenizer_config.json`."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from spanlab.errors import InputError, MissingExtraError
 from spanlab.text.alphabet import by_frequency
-from spanlab.text.sentencepiece_model import parse_sentencepiece
+from spanlab.text.sentencepiece import parse_sentencepiece
 
 _MOST_WORDS = 1 << 21
 _LONGEST_WORD = 32
@@ -56,8 +56,8 @@ def train_unigram(
         num_threads=4,  # the scores depend on it in their last digits: it must not follow the machine
         minloglevel=2,
     )
-    learnt = parse_sentencepiece(model.getvalue())
-    return [piece for number, piece in enumerate(learnt.pieces) if number != learnt.unknown_id]
+    fitted = parse_sentencepiece(model.getvalue())
+    return [piece for number, piece in enumerate(fitted.pieces) if number != fitted.unknown_id]
 
 
 def _count_words(texts: Iterable[str]) -> Counter[str]:

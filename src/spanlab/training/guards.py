@@ -13,7 +13,7 @@ from spanlab.errors import RunError
 _SMOOTHING = 0.98
 
 
-class SpikeWatch:
+class LossSpikeDetector:
     """Compares each loss with the running mean of those before it."""
 
     def __init__(self, factor: float, recent: float | None = None) -> None:

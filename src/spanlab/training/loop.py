@@ -16,18 +16,18 @@ import torch
 from torch import nn
 
 from spanlab.machine import matrix_rate, peak_memory_gb
-from spanlab.training.checkpoints import Progress
-from spanlab.training.freed_memory import FreedMemory
-from spanlab.training.guards import SpikeWatch
+from spanlab.training.checkpoint import Progress
+from spanlab.training.config import TrainingConfig
+from spanlab.training.distributed import put_shards_back
+from spanlab.training.guards import LossSpikeDetector
 from spanlab.training.interrupts import Interrupts
-from spanlab.training.parallel import put_shards_back
-from spanlab.training.place import Place
+from spanlab.training.malloc import FreedMemory
+from spanlab.training.place import ProcessContext
 from spanlab.training.records import Record
 from spanlab.training.run_folder import RunFolder
-from spanlab.training.settings import TrainingConfig
+from spanlab.training.spec import Batch, TrainingSpec
 from spanlab.training.state import Parts, restore_snapshot, seed_process, take_snapshot
-from spanlab.training.stepping import Stepper, StepResult
-from spanlab.training.work import Batch, Work
+from spanlab.training.train_step import StepResult, TrainStep
 
 Outcome = Literal["running", "finished", "patience", "time limit", "interrupted", "terminated"]
 EVALUATIONS = 20
@@ -38,30 +38,36 @@ class Training(Generic[Batch]):
     """One run, from its beginning or from its newest checkpoint."""
 
     def __init__(
-        self, work: Work[Batch], config: TrainingConfig, run: RunFolder, place: Place, *, seed: int = 0
+        self,
+        work: TrainingSpec[Batch],
+        config: TrainingConfig,
+        run: RunFolder,
+        process: ProcessContext,
+        *,
+        seed: int = 0,
     ) -> None:
         self._memory = FreedMemory()
         if config.threads:
             torch.set_num_threads(config.threads)
-        self.work, self.config, self.run, self.place = work, config, run, place
+        self.work, self.config, self.run, self.process = work, config, run, process
         self.steps = config.total_steps(work.data.steps_per_epoch)
         self.progress = Progress()
         self.outcome: Outcome = "running"
         self._eval_every = config.eval_every or max(1, self.steps // EVALUATIONS)
         self._save_every = config.save_every or self._eval_every
-        self._stepper = Stepper(work, config, place, self.steps, run.path)
+        self._stepper = TrainStep(work, config, process, self.steps, run.path)
         self._parts = Parts(
             model=self._stepper.model,
             optimiser=self._stepper.optimiser,
             average=self._stepper.average,
-            place=place,
+            process=process,
             seed=seed,
         )
-        self._spikes = SpikeWatch(config.spike_factor)
-        self._peak_rate = matrix_rate(place.device.type, place.precision) if work.flops_per_token else 0.0
+        self._spikes = LossSpikeDetector(config.spike_factor)
+        self._peak_rate = matrix_rate(process.device.type, process.precision) if work.flops_per_token else 0.0
         self._interrupts = Interrupts()
         self._began = self._resumed = time.perf_counter()
-        seed_process(place, seed)
+        seed_process(process, seed)
 
     def resume(self) -> tuple[str, ...]:
         """Go on from the newest whole checkpoint, if there is one; what a person should know about it."""
@@ -95,7 +101,7 @@ class Training(Generic[Batch]):
                 if self._save_due():
                     self.save()
         self.outcome = self._final_outcome()
-        if self.place.first:
+        if self.process.is_main:
             self.run.write_status(self.outcome, self.progress, self.steps)
 
     def save(self) -> None:
@@ -105,10 +111,10 @@ class Training(Generic[Batch]):
         snapshot = take_snapshot(self._parts, self.progress)
         if self.progress.best is None:
             self._export()
-        if self.place.first:
+        if self.process.is_main:
             self.run.checkpoints.write(snapshot, keep=self.config.keep)
             self.run.write_status("running", self.progress, self.steps)
-        self.place.wait()
+        self.process.barrier()
 
     def whole_model(self) -> nn.Module | None:
         """The model with all its weights, on the first process alone; all processes must ask for it together."""
@@ -151,10 +157,10 @@ class Training(Generic[Batch]):
             "lr": result.lr,
             "grad_norm": result.grad_norm,
             "tokens_per_second": speed,
-            "memory_gb": peak_memory_gb(self.place.device.type),
+            "memory_gb": peak_memory_gb(self.process.device.type),
         }
         if self.work.flops_per_token and self._peak_rate:
-            metrics["peak_share"] = speed * self.work.flops_per_token / (self._peak_rate * self.place.size)
+            metrics["peak_share"] = speed * self.work.flops_per_token / (self._peak_rate * self.process.world_size)
         return result, self._record("train", metrics, notes)
 
     def _evaluate(self) -> Record:
@@ -162,7 +168,7 @@ class Training(Generic[Batch]):
         assert self.work.evaluate is not None
         self._stepper.model.eval()
         with torch.no_grad(), self._averaged():
-            scores = self.work.evaluate(self.place)
+            scores = self.work.evaluate(self.process)
         put_shards_back(self._stepper.model)
         score, best = scores[self.work.primary], self.progress.best
         higher = self.work.higher_is_better
@@ -178,7 +184,7 @@ class Training(Generic[Batch]):
             model = self.whole_model()
             if model is not None:
                 self.run.put_model(lambda folder: self.work.export(model, folder))
-            self.place.wait()
+            self.process.barrier()
 
     def _averaged(self) -> ExitStack:
         """Inside, the weights are their moving average, where one is kept."""

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 import torch
 
 from spanlab.objectives.objective import ObjectiveLoss
-from spanlab.training.place import Place
+from spanlab.training.place import ProcessContext
 
 LossParts = Mapping[str, ObjectiveLoss]
 
@@ -19,12 +19,12 @@ def add_parts(batches: Iterable[LossParts]) -> dict[str, ObjectiveLoss]:
     return added
 
 
-def add_over_processes(parts: LossParts, place: Place) -> LossParts:
+def add_over_processes(parts: LossParts, process: ProcessContext) -> LossParts:
     """The losses of all processes as those of one."""
-    if place.size == 1:
+    if process.world_size == 1:
         return parts
     numbers = [number for part in parts.values() for number in _numbers(part)]
-    added = iter(place.add(numbers))
+    added = iter(process.all_reduce_sum(numbers))
     return {
         name: ObjectiveLoss(
             total=torch.tensor(next(added), dtype=torch.float64),

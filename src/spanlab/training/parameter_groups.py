@@ -14,7 +14,7 @@ from typing import Any
 from torch import nn
 
 from spanlab.errors import ConfigError, did_you_mean
-from spanlab.training.settings import TrainingConfig
+from spanlab.training.config import TrainingConfig
 
 _LAYER = re.compile(r"^(?P<stack>(?:.*\.)??)(?:layers?|h)\.(?P<index>\d+)\.")
 _EMBEDDINGS = {"embeddings", "embeddings_project", "word_embedding", "wte", "wpe"}

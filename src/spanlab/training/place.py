@@ -1,4 +1,4 @@
-"""Where a process computes: its device, its precision, and its fellow processes."""
+"""Device, precision and rank of this process."""
 
 import os
 from collections.abc import Sequence
@@ -10,22 +10,22 @@ import torch.distributed as dist
 
 from spanlab.errors import ConfigError
 from spanlab.machine import has_bf16_instructions
-from spanlab.training.settings import Device, Precision
+from spanlab.training.config import Device, Precision
 
 _AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
-    """One process of a run, and how it speaks to the others."""
+class ProcessContext:
+    """One process of a run, and how it communicates with the others."""
 
     device: torch.device
     precision: Precision
     rank: int = 0
-    size: int = 1
+    world_size: int = 1
 
     @property
-    def first(self) -> bool:
+    def is_main(self) -> bool:
         """Whether this process writes files and speaks to the user."""
         return self.rank == 0
 
@@ -39,9 +39,9 @@ class Place:
         dtype = _AUTOCAST.get(self.precision)
         return nullcontext() if dtype is None else torch.autocast(self.device.type, dtype=dtype)
 
-    def add(self, numbers: Sequence[float]) -> list[float]:
+    def all_reduce_sum(self, numbers: Sequence[float]) -> list[float]:
         """The sum of each number over all processes; exact for whole numbers."""
-        if self.size == 1:
+        if self.world_size == 1:
             return list(numbers)
         # NCCL knows no other device than the GPU's, and MPS no double precision.
         device = self.device if self.device.type == "cuda" else torch.device("cpu")
@@ -49,18 +49,18 @@ class Place:
         dist.all_reduce(summed)
         return summed.tolist()
 
-    def wait(self) -> None:
-        """Until all processes are here."""
-        if self.size > 1:
+    def barrier(self) -> None:
+        """Barrier."""
+        if self.world_size > 1:
             dist.barrier()
 
 
-def find_place(device: Device, precision: Precision) -> Place:
-    """This process's place; within torchrun or Ray Train the process group exists already."""
+def current_process(device: Device, precision: Precision) -> ProcessContext:
+    """The context of this process; within torchrun or Ray Train the process group exists already."""
     chosen = _device(device)
     in_group = dist.is_available() and dist.is_initialized()
-    rank, size = (dist.get_rank(), dist.get_world_size()) if in_group else (0, 1)
-    return Place(device=chosen, precision=_precision(precision, chosen), rank=rank, size=size)
+    rank, world_size = (dist.get_rank(), dist.get_world_size()) if in_group else (0, 1)
+    return ProcessContext(device=chosen, precision=_precision(precision, chosen), rank=rank, world_size=world_size)
 
 
 def _device(name: Device) -> torch.device:

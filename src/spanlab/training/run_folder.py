@@ -18,10 +18,10 @@ from typing import Any
 
 import yaml
 
-from spanlab.configuration import read_yaml
+from spanlab.atomic_io import locked, mend_folder, put_folder, write_atomically, write_json
+from spanlab.config import read_yaml
 from spanlab.errors import InputError
-from spanlab.training.checkpoints import Checkpoints, Progress
-from spanlab.whole_files import locked, mend_folder, put_folder, write_atomically, write_json
+from spanlab.training.checkpoint import Checkpoints, Progress
 
 FORMAT_VERSION = 1
 CONFIG, METRICS, STATUS, ENVIRONMENT, REPORT = (

@@ -9,7 +9,7 @@ their s once it falls.
 
 import math
 
-from spanlab.training.settings import TrainingConfig
+from spanlab.training.config import TrainingConfig
 
 
 def learning_rate_factor(step: int, total: int, config: TrainingConfig) -> float:

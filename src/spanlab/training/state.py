@@ -8,11 +8,11 @@ from torch.optim import Optimizer
 
 from spanlab.corpus.randomness import sample_keys
 from spanlab.errors import InputError
-from spanlab.training.averaging import MovingAverage
-from spanlab.training.checkpoints import Progress, Snapshot, Tensors
-from spanlab.training.parallel import gather_objects, like, tensors_of, whole
-from spanlab.training.place import Place
-from spanlab.training.work import Carrier
+from spanlab.training.checkpoint import Progress, Snapshot, Tensors
+from spanlab.training.distributed import gather_objects, like, tensors_of, whole
+from spanlab.training.ema import ExponentialMovingAverage
+from spanlab.training.place import ProcessContext
+from spanlab.training.spec import Carrier
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,8 +22,8 @@ class Parts:
     model: nn.Module
     """Not wrapped: its names are those of the files."""
     optimiser: Optimizer
-    average: MovingAverage | None
-    place: Place
+    average: ExponentialMovingAverage | None
+    process: ProcessContext
     seed: int
 
 
@@ -36,9 +36,9 @@ def take_snapshot(parts: Parts, progress: Progress) -> Snapshot:
         for kind, value in state.items()
     }
     own = {"random": torch.get_rng_state(), **_carried(parts.model)}
-    if parts.place.device.type == "cuda":
-        own["cuda_random"] = torch.cuda.get_rng_state(parts.place.device)
-    everyone = gather_objects(own, parts.place)
+    if parts.process.device.type == "cuda":
+        own["cuda_random"] = torch.cuda.get_rng_state(parts.process.device)
+    everyone = gather_objects(own, parts.process)
     return Snapshot(
         progress=progress,
         weights={name: whole(tensor) for name, tensor in tensors_of(parts.model).items()},
@@ -59,19 +59,19 @@ def restore_snapshot(parts: Parts, snapshot: Snapshot) -> None:
     if parts.average is not None:
         patterns = dict(parts.model.named_parameters())
         parts.average.load({name: like(tensor, patterns[name]) for name, tensor in snapshot.average.items()})
-    seed_process(parts.place, parts.seed, snapshot.progress.step)
-    own = _of_process(snapshot.processes, parts.place.rank)
+    seed_process(parts.process, parts.seed, snapshot.progress.step)
+    own = _of_process(snapshot.processes, parts.process.rank)
     if own:
         torch.set_rng_state(own["random"])
-        if parts.place.device.type == "cuda" and "cuda_random" in own:
-            torch.cuda.set_rng_state(own["cuda_random"], parts.place.device)
+        if parts.process.device.type == "cuda" and "cuda_random" in own:
+            torch.cuda.set_rng_state(own["cuda_random"], parts.process.device)
     if isinstance(parts.model, Carrier):
         parts.model.load_carried_state(_of_all_processes(snapshot.processes))
 
 
-def seed_process(place: Place, seed: int, step: int = 0) -> None:
+def seed_process(process: ProcessContext, seed: int, step: int = 0) -> None:
     """Begin this process's random numbers (dropout): its own, and the same whenever it begins at this step."""
-    key = sample_keys(seed=seed, purpose="process", epoch=step, index=place.rank)
+    key = sample_keys(seed=seed, purpose="process", epoch=step, index=process.rank)
     torch.manual_seed(int(key[0] >> 1))
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from spanlab.machine import keep_freed_memory, peak_memory_gb
-from spanlab.pretraining.run_work import build_work
-from spanlab.training.place import find_place
-from spanlab.training.stepping import Stepper
+from spanlab.pretraining.build import build_work
+from spanlab.training.place import current_process
+from spanlab.training.train_step import TrainStep
 from spanlab.workflows.pretrain import PretrainingJob, open_corpora
 
 
@@ -59,11 +59,11 @@ def dry_run(job: PretrainingJob) -> Estimate:
     """Try two steps of a job."""
     keep_freed_memory()
     training = job.recipe.training
-    place = find_place(training.device, training.precision)
+    process = current_process(training.device, training.precision)
     work, beginning = build_work(job.recipe, open_corpora(job.data), job.init)
     steps = training.total_steps(work.data.steps_per_epoch)
     with tempfile.TemporaryDirectory() as scratch:
-        stepper = Stepper(work, training, place, steps, Path(scratch))
+        stepper = TrainStep(work, training, process, steps, Path(scratch))
         first = stepper.step(0, stop=False)
         began = time.perf_counter()
         second = stepper.step(min(1, steps - 1), stop=False)
@@ -76,12 +76,12 @@ def dry_run(job: PretrainingJob) -> Estimate:
         epochs=work.data.epoch(steps),
         batch_size=training.batch_size,
         tokens_per_step=second.tokens,
-        precision=place.precision,
+        precision=process.precision,
         loss=first.loss,
         seconds_per_step=seconds,
         tokens_per_second=second.tokens / seconds,
         hours=seconds * steps / 3600,
-        memory_gb=peak_memory_gb(place.device.type),
+        memory_gb=peak_memory_gb(process.device.type),
         checkpoint_gb=parameters * 12 / 1e9,  # weights and two moments, in single precision
         notes=beginning.notes,
     )

@@ -8,12 +8,12 @@ from typing import Literal
 import numpy as np
 from torch import nn
 
+from spanlab.atomic_io import write_json
 from spanlab.corpus import PreparedCorpus
 from spanlab.encoder import Model
 from spanlab.errors import InputError
 from spanlab.inference.fill import Filler
 from spanlab.objectives import Mixture, ReplacedToken
-from spanlab.whole_files import write_json
 
 FILLINGS = "fillings.json"
 _STRETCHES, _AROUND, _MASKED = 4, 24, 3

@@ -11,19 +11,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from spanlab.configuration import to_mapping
+from spanlab.atomic_io import sha256_of, write_json
+from spanlab.config import to_mapping
 from spanlab.errors import ConfigError
+from spanlab.finetuning.preparing import RunConfig, Tuning, has_dev, listed_tasks, prepare, resolve
+from spanlab.finetuning.run import Sources
 from spanlab.report.run_page import Section
 from spanlab.report.task_sections import task_sections
-from spanlab.tasks.finetuning import Sources
-from spanlab.tasks.preparing import RunConfig, Tuning, has_dev, listed_tasks, prepare, resolve
+from spanlab.training.distributed import process_group
 from spanlab.training.loop import Training
-from spanlab.training.parallel import process_group
-from spanlab.training.place import find_place
+from spanlab.training.place import current_process
 from spanlab.training.records import Record
 from spanlab.training.run_folder import METRICS, STATUS, RunFolder
-from spanlab.whole_files import sha256_of, write_json
-from spanlab.workflows.following import RunResult, follow, write_report
+from spanlab.workflows.run import RunResult, run_training, write_report
 
 OnStart = Callable[[Training[Any], tuple[str, ...]], None]
 OnRecord = Callable[[Record], None]
@@ -89,23 +89,23 @@ def run_job(job: FinetuningJob, *, on_start: OnStart | None = None, on_record: O
     """Do the work of one process of the run; the callbacks are called in the first of them."""
     with process_group():
         training_config = job.config.training
-        place = find_place(training_config.device, training_config.precision)
+        process = current_process(training_config.device, training_config.precision)
         run = RunFolder(job.out)
-        if place.first:
+        if process.is_main:
             run.check(resume=job.resume, overwrite=job.overwrite)
         tuning = prepare(job.sources, job.config)
         config = describe(job)
         if job.resume:
             run.check_same(config)
-        with run.lock() if place.first else nullcontext():
-            if place.first and not job.resume:
+        with run.lock() if process.is_main else nullcontext():
+            if process.is_main and not job.resume:
                 run.begin(config)
-            place.wait()
-            training = Training(tuning.work, tuning.training, run, place, seed=job.config.seed)
+            process.barrier()
+            training = Training(tuning.work, tuning.training, run, process, seed=job.config.seed)
             notes = (*tuning.notes(), *(training.resume() if job.resume else ()))
-            if on_start is not None and place.first:
+            if on_start is not None and process.is_main:
                 on_start(training, notes)
-            return follow(
+            return run_training(
                 training,
                 config,
                 notes,

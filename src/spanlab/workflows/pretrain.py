@@ -12,19 +12,19 @@ from typing import Any
 
 import yaml
 
-from spanlab.configuration import to_mapping
+from spanlab.atomic_io import readable_disk_errors
+from spanlab.config import to_mapping
 from spanlab.corpus.manifest import MANIFEST
 from spanlab.errors import InputError
+from spanlab.pretraining.build import WeightedCorpus, build_work
 from spanlab.pretraining.recipe import Recipe, load_recipe
-from spanlab.pretraining.run_work import WeightedCorpus, build_work
+from spanlab.training.distributed import process_group
 from spanlab.training.loop import Training
-from spanlab.training.parallel import process_group
-from spanlab.training.place import find_place
+from spanlab.training.place import current_process
 from spanlab.training.records import Record
 from spanlab.training.run_folder import RunFolder
-from spanlab.whole_files import readable_disk_errors
 from spanlab.workflows.fillings import SampleFillings
-from spanlab.workflows.following import RunResult, follow
+from spanlab.workflows.run import RunResult, run_training
 
 OnStart = Callable[[Training[Any], tuple[str, ...]], None]
 OnRecord = Callable[[Record], None]
@@ -83,26 +83,26 @@ def run_job(job: PretrainingJob, *, on_start: OnStart | None = None, on_record: 
     """Do the work of one process of the run; the callbacks are called in the first of them."""
     with process_group():
         training_config = job.recipe.training
-        place = find_place(training_config.device, training_config.precision)
+        process = current_process(training_config.device, training_config.precision)
         run = RunFolder(job.out)
-        if place.first:
+        if process.is_main:
             run.check(resume=job.resume, overwrite=job.overwrite)
         corpora = open_corpora(job.data)
         config = describe(job, corpora)
         if job.resume:
             run.check_same(config)
-        with run.lock() if place.first else nullcontext():
-            work, beginning = build_work(job.recipe, corpora, job.init, processes=place.size)
-            training = Training(work, training_config, run, place, seed=job.recipe.seed)
-            if place.first and not job.resume:  # once nothing is left to be refused
+        with run.lock() if process.is_main else nullcontext():
+            work, beginning = build_work(job.recipe, corpora, job.init, processes=process.world_size)
+            training = Training(work, training_config, run, process, seed=job.recipe.seed)
+            if process.is_main and not job.resume:  # once nothing is left to be refused
                 with readable_disk_errors(run.path, "make room"):
                     run.begin(config)
-            place.wait()
+            process.barrier()
             notes = (*beginning.notes, *(training.resume() if job.resume else ()))
-            if on_start is not None and place.first:
+            if on_start is not None and process.is_main:
                 on_start(training, notes)
             fillings = SampleFillings(corpora[0].corpus, job.recipe.data.longest)
-            return follow(training, config, notes, at_ends=fillings.note, on_record=on_record)
+            return run_training(training, config, notes, on_begin_and_end=fillings.note, on_record=on_record)
 
 
 def open_corpora(names: Sequence[str]) -> list[WeightedCorpus]:

@@ -1,9 +1,9 @@
 """Pre-training on the workers of a Ray cluster; the run is the one that torchrun would make."""
 
 from spanlab.training.run_folder import RunFolder
-from spanlab.workflows.following import RunResult
 from spanlab.workflows.pretrain import PretrainingJob, open_corpora, run_job
 from spanlab.workflows.ray_workers import RESTARTS, run_workers
+from spanlab.workflows.run import RunResult
 
 
 def run_on_ray(job: PretrainingJob, *, workers: int, restarts: int = RESTARTS) -> RunResult:

@@ -18,13 +18,13 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import torch.distributed as dist
 
-from spanlab.cluster import ray_cluster
 from spanlab.errors import InputError, MissingExtraError, RunError, SpanlabError
+from spanlab.ray_cluster import ray_cluster
+from spanlab.training.config import TrainingConfig
 from spanlab.training.interrupts import Interrupts, ask_to_stop
 from spanlab.training.run_folder import CONFIG
-from spanlab.training.settings import TrainingConfig
-from spanlab.workflows.following import RunResult
-from spanlab.workflows.ray_desk import RemoteDesk
+from spanlab.workflows.ray_signals import RemoteRunSignals
+from spanlab.workflows.run import RunResult
 
 RESTARTS = 3
 STARTS = 5
@@ -61,7 +61,7 @@ class _Orders(Generic[Job]):
 
     function: Callable[[Job], RunResult]
     job: Job
-    desk: RemoteDesk
+    desk: RemoteRunSignals
     directory: str
     """Relative paths are meant from here."""
     config_before: ConfigFile
@@ -82,7 +82,7 @@ def run_workers(
     """
     threads = training.threads or 1
     with _folder_beside(Path(job.out)) as storage, ExitStack() as afterwards, ray_cluster(workers * threads) as ray:
-        desk = RemoteDesk.open()
+        desk = RemoteRunSignals.open()
         orders = _Orders(
             function=function, job=job, desk=desk, directory=str(Path.cwd()), config_before=_config_file(job)
         )
@@ -136,7 +136,7 @@ class _Fitting(threading.Thread):
             self.failure = error
 
 
-def _follow(fitting: _Fitting, desk: RemoteDesk, restarts: int) -> RunResult:
+def _follow(fitting: _Fitting, desk: RemoteRunSignals, restarts: int) -> RunResult:
     """Wait for the workers; pass signals on to them, and what they leave at the desk to the caller."""
     with Interrupts() as interrupts:
         while fitting.is_alive() and not isinstance(desk.read().outcome, Exception):
@@ -210,7 +210,7 @@ def _enter(directory: str) -> None:
 def _job_as_it_stands(orders: _Orders[Job]) -> Job | None:
     """The job at first; once it has begun its run, going on with that run; None when nothing is left to do."""
     word = orders.desk.read()
-    if word.closed or word.wish is not None or word.outcome is not None:
+    if word.closed or word.stop_signal is not None or word.outcome is not None:
         return None  # Ray restarts whatever has failed
     begun = _config_file(orders.job) not in {None, orders.config_before}
     return replace(orders.job, resume=True, overwrite=False) if begun else orders.job
@@ -232,7 +232,7 @@ def _config_file(job: RunJob) -> ConfigFile:
 
 
 @contextmanager
-def _listening(desk: RemoteDesk) -> Iterator[None]:
+def _listening(desk: RemoteRunSignals) -> Iterator[None]:
     """Meanwhile, hear at the desk that the run is to stop; when the desk is gone, end at once."""
     done = threading.Event()
 
@@ -241,8 +241,8 @@ def _listening(desk: RemoteDesk) -> Iterator[None]:
             word = desk.read()
             if word.closed and not done.is_set():
                 os._exit(1)
-            if word.wish is not None:
-                ask_to_stop(word.wish)
+            if word.stop_signal is not None:
+                ask_to_stop(word.stop_signal)
 
     threading.Thread(target=listen, daemon=True).start()
     try:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from spanlab.errors import InputError
 from spanlab.inference.predictor import Predictor
-from spanlab.tasks.relation_result import RelationResult
+from spanlab.tasks.relation.result import RelationResult
+from spanlab.tasks.relation.triples import Clusters, TripleFile
 from spanlab.tasks.result import Result
-from spanlab.tasks.triples import Clusters, TripleFile
 
 _PORTION = 256
 """Documents whose clusters are predicted at once."""

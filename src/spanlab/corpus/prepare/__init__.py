@@ -1,0 +1,1 @@
+"""Raw files to a prepared corpus: plan, read, tokenize, write."""

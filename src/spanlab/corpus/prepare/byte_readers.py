@@ -1,0 +1,163 @@
+"""Bytes of a source, by position: of a plain file at random, of a compressed one or standard input front to back.
+
+The two readers answer the same question, `read(start, stop)`, so that one rule cuts every kind of input. A stream
+keeps only the bytes from the last `forget` on.
+"""
+
+import os
+from pathlib import Path
+from typing import IO, Protocol, cast
+
+from spanlab.corpus.prepare.sources import STDIN, Source
+from spanlab.errors import InputError, MissingExtraError
+
+
+class LookAhead:
+    """A stream whose first bytes can be looked at before they are read."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+        self._ahead = b""
+
+    def peek(self, size: int) -> bytes:
+        """The next `size` bytes (fewer at the end), which stay to be read."""
+        while len(self._ahead) < size and (more := self._stream.read(size - len(self._ahead))):
+            self._ahead += more
+        return self._ahead[:size]
+
+    def read(self, size: int) -> bytes:
+        """At most `size` bytes, none at the end."""
+        if not self._ahead:
+            return self._stream.read(size)
+        taken, self._ahead = self._ahead[:size], self._ahead[size:]
+        return taken
+
+    def close(self) -> None:
+        """Standard input is not ours to close."""
+
+
+class ByteReader(Protocol):
+    """Bytes by position."""
+
+    def read(self, start: int, stop: int) -> bytes:
+        """The bytes from `start` to `stop`, fewer at the end of the input."""
+        ...
+
+    def end(self, position: int) -> int:
+        """`position`, or the end of the input where that comes first."""
+        ...
+
+    def forget(self, position: int) -> None:
+        """Nothing before `position` will be asked for again."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the file."""
+        ...
+
+
+class FileBytes:
+    """A plain file, read at any place."""
+
+    def __init__(self, path: str) -> None:
+        self._file = Path(path).open("rb")  # noqa: SIM115 (closed by whoever asked for the reader)
+
+    def read(self, start: int, stop: int) -> bytes:  # noqa: D102 (as in the protocol)
+        self._file.seek(start)
+        return self._file.read(stop - start)
+
+    def end(self, position: int) -> int:  # noqa: D102
+        return min(position, os.fstat(self._file.fileno()).st_size)
+
+    def forget(self, position: int) -> None:
+        """A file forgets nothing."""
+
+    def close(self) -> None:  # noqa: D102
+        self._file.close()
+
+
+class StreamBytes:
+    """A stream read front to back, with a window of bytes kept."""
+
+    def __init__(self, source: Source, stream: IO[bytes]) -> None:
+        self._source, self._stream = source, stream
+        self._first, self._kept = 0, bytearray()
+
+    def read(self, start: int, stop: int) -> bytes:  # noqa: D102 (as in the protocol)
+        assert start >= self._first, "a stream cannot go back"
+        self.end(stop)
+        return bytes(self._kept[start - self._first : stop - self._first])
+
+    def end(self, position: int) -> int:  # noqa: D102
+        try:
+            while self._first + len(self._kept) < position and (more := self._stream.read(1 << 20)):
+                self._kept += more
+        except damaged_errors() as error:
+            raise damaged(self._source, error) from None
+        return min(position, self._first + len(self._kept))
+
+    def forget(self, position: int) -> None:  # noqa: D102
+        del self._kept[: position - self._first]
+        self._first = position
+
+    def close(self) -> None:  # noqa: D102
+        self._stream.close()
+
+
+def open_stream(source: Source, stdin: LookAhead | None = None) -> IO[bytes]:
+    """The bytes of a file or of standard input, decompressed, front to back."""
+    if source.name == STDIN:
+        if stdin is None:
+            raise InputError("standard input is not there to be read")
+        return cast("IO[bytes]", stdin)
+    raw = Path(source.name).open("rb")  # noqa: SIM115 (closed with the stream around it)
+    if source.compression == "gz":
+        import gzip
+
+        return cast("IO[bytes]", gzip.GzipFile(fileobj=raw))
+    if source.compression == "xz":
+        import lzma
+
+        return cast("IO[bytes]", lzma.LZMAFile(raw))
+    if source.compression == "zst":
+        try:
+            import zstandard
+        except ImportError:
+            raise MissingExtraError("data", f"reading {source.name}") from None
+        return cast("IO[bytes]", zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True))
+    return raw
+
+
+def open_reader(source: Source, stdin: LookAhead | None = None) -> ByteReader:
+    """A reader by position for a source of bytes."""
+    if source.splittable:
+        return FileBytes(source.name)
+    return StreamBytes(source, open_stream(source, stdin))
+
+
+def damaged_errors() -> tuple[type[Exception], ...]:
+    """What decompressors raise on a damaged or cut file."""
+    import lzma
+    import sys
+    import zlib
+    from gzip import BadGzipFile
+
+    known: list[type[Exception]] = [EOFError, zlib.error, lzma.LZMAError, BadGzipFile]
+    if "zstandard" in sys.modules:
+        known.append(sys.modules["zstandard"].ZstdError)
+    return tuple(known)
+
+
+def damaged(source: Source, error: Exception) -> InputError:
+    """The error for a compressed file that cannot be read to its end."""
+    return InputError(f"the .{source.compression} file is damaged or cut short ({error})", path=source.name)
+
+
+def file_line(path: str | os.PathLike[str], offset: int) -> int:
+    """The line (from 1) of the byte at `offset` of a plain file; for error messages only, it reads all before it."""
+    lines, left = 1, offset
+    with Path(path).open("rb") as file:
+        while left > 0 and (chunk := file.read(min(left, 1 << 20))):
+            lines += chunk.count(b"\n")
+            left -= len(chunk)
+    return lines

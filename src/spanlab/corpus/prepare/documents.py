@@ -1,0 +1,140 @@
+"""A segment's bytes become documents.
+
+Bytes that are not UTF-8 are an error that names the file and the offset, or become U+FFFD and are counted. A record
+that is not what its format promises is an error that names the line.
+"""
+
+import csv
+import io
+import json
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+from spanlab.corpus.prepare.layout import BLANK_LINE, Documents
+from spanlab.corpus.prepare.segments import Segment
+from spanlab.errors import InputError, did_you_mean
+
+ErrorHandling = Literal["strict", "replace"]
+_HALF = re.compile("[\ud800-\udfff]")
+
+
+def documents_of(segment: Segment, *, documents: Documents, field: str, errors: ErrorHandling) -> tuple[list[str], int]:
+    """The documents of a segment as they stand in the input, and how many wrong byte sequences were replaced."""
+    if segment.documents is not None:
+        return _without_halves(segment, segment.documents, errors)
+    data = _read(segment) if segment.data is None else segment.data
+    text, replaced = _decode(segment, data, errors)
+    if segment.source.format == "jsonl":
+        texts, halves = _without_halves(segment, _json_documents(segment, text, field), errors)
+        return texts, replaced + halves
+    if segment.source.format == "csv":
+        return list(_csv_documents(segment, text, field)), replaced
+    if documents == "line":
+        return text.split("\n"), replaced
+    return (BLANK_LINE.split(text) if documents == "blank-line" else [text]), replaced
+
+
+def _read(segment: Segment) -> bytes:
+    try:
+        with Path(segment.source.name).open("rb") as file:
+            file.seek(segment.start)
+            data = file.read(segment.stop - segment.start)
+    except OSError as error:
+        raise InputError(
+            f"a worker cannot read it ({error.strerror})",
+            path=segment.source.name,
+            fix="put the input where every worker sees it under the same path",
+        ) from None
+    if len(data) != segment.stop - segment.start:
+        raise InputError("the file became shorter while it was read", path=segment.source.name)
+    return data
+
+
+def _decode(segment: Segment, data: bytes, errors: ErrorHandling) -> tuple[str, int]:
+    try:
+        return data.decode("utf-8"), 0
+    except UnicodeDecodeError as error:
+        if errors == "replace":
+            text = data.decode("utf-8", "replace")
+            return text, text.count("\ufffd") - data.count("\ufffd".encode())
+        offset = segment.stop - len(data) + error.start
+        raise InputError(
+            f"byte {offset} (0x{data[error.start]:02x}) is not UTF-8 text",
+            path=segment.source.name,
+            line=segment.line_of(error.start),
+            fix="convert the file to UTF-8, or go on with --errors replace",
+        ) from None
+
+
+def _without_halves(segment: Segment, texts: Iterable[str], errors: ErrorHandling) -> tuple[list[str], int]:
+    """The texts without halves of surrogate pairs, which JSON can spell and no text can hold; how many there were."""
+    clean, replaced = [], 0
+    for number, text in enumerate(texts):
+        halves = 0 if text.isascii() else len(_HALF.findall(text))
+        if halves and errors == "strict":
+            raise InputError(
+                f"document {number} from byte or row {segment.start} on holds bytes that are no text",
+                path=segment.source.name,
+                fix="mend it, or go on with --errors replace",
+            )
+        clean.append(_HALF.sub("\ufffd", text) if halves else text)
+        replaced += halves
+    return clean, replaced
+
+
+def _json_documents(segment: Segment, text: str, field: str) -> Iterator[str]:
+    offset = 0
+    for line in text.split("\n"):
+        if line.strip():
+            yield _json_text(segment, text, offset, line, field)
+        offset += len(line) + 1
+
+
+def _json_text(segment: Segment, text: str, offset: int, line: str, field: str) -> str:
+    def error(cause: str, fix: str) -> InputError:
+        number = segment.line_of(len(text[:offset].encode()))
+        return InputError(cause, path=segment.source.name, line=number, fix=fix)
+
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError) as problem:
+        cause = problem.msg if isinstance(problem, json.JSONDecodeError) else str(problem)
+        raise error(f"not JSON: {cause}", "write one JSON object a line") from None
+    if not isinstance(record, dict):
+        raise error(f"the line holds {_json_kind(record)}, not an object", "write one JSON object a line")
+    if field not in record:
+        hint = did_you_mean(field, record) or f"; its keys are {', '.join(record) or 'none'}"
+        raise error(f"the record has no '{field}'{hint}", "name the key with the text by --text-field")
+    value = record[field]
+    if not isinstance(value, str | None):
+        raise error(f"'{field}' is {_json_kind(value)}, not text", "name the key with the text by --text-field")
+    return value or ""
+
+
+def _json_kind(value: Any) -> str:  # noqa: ANN401 (anything JSON holds)
+    names = {dict: "an object", list: "a list", str: "text", bool: "true or false", type(None): "null"}
+    return names.get(type(value), "a number")
+
+
+def _csv_documents(segment: Segment, text: str, field: str) -> Iterator[str]:
+    csv.field_size_limit(max(csv.field_size_limit(), len(text) + 1))
+    rows = csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline=""), strict=True)
+    columns = next(rows)
+    column = columns.index(field)
+    try:
+        for row in rows:
+            if not row:
+                continue
+            if len(row) != len(columns):
+                raise InputError(
+                    f"the record has {len(row)} fields, the header {len(columns)}",
+                    path=segment.source.name,
+                    line=(segment.line or 1) + rows.line_num - 1,
+                    fix='quote fields that hold commas with "',
+                )
+            yield row[column]
+    except csv.Error as problem:
+        line = (segment.line or 1) + rows.line_num - 1
+        raise InputError(f"not CSV: {problem}", path=segment.source.name, line=line) from None

@@ -1,0 +1,216 @@
+"""Raw text to a prepared corpus: the tasks of a plan are run, written, and finished off with the manifest.
+
+What enters is a plan and a tokenizer; what leaves is a folder with shards, the tokenizer and, last of all, the
+manifest. This process cuts the input into tasks and writes their parts in order; workers read and tokenise. Memory
+does not grow with the corpus, but for the 16 bytes a document by which duplicates are found.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from spanlab.arrays import Numbers
+from spanlab.atomic_io import readable_disk_errors, write_atomically
+from spanlab.config import to_mapping
+from spanlab.corpus.manifest import (
+    INPUTS,
+    MANIFEST,
+    TOKEN_COUNTS,
+    TOKENIZER,
+    WORK,
+    Counts,
+    Manifest,
+    TokenizerRecord,
+    read_manifest,
+    record_of,
+    write_manifest,
+)
+from spanlab.corpus.prepare.engines import Engine, run_tasks
+from spanlab.corpus.prepare.folder import check_folder, remove_corpus, remove_work, working_folder
+from spanlab.corpus.prepare.plan import Plan
+from spanlab.corpus.prepare.segments import Limits, Segment, Task, segments_of, tasks
+from spanlab.corpus.prepare.tokenize import Settings, token_dtype
+from spanlab.corpus.prepare.writer import CorpusWriter, State, read_state
+from spanlab.corpus.shards import Shard
+from spanlab.errors import InputError
+from spanlab.text import Tokenizer
+
+_COUNT_AT_ONCE = 1 << 22
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """How far a preparation has come."""
+
+    text_bytes: int
+    """Bytes of text read, those of an earlier, interrupted run included."""
+    counts: Counts
+
+
+def run_preparation(
+    plan: Plan,
+    *,
+    tokenizer: Tokenizer,
+    out: str | Path,
+    workers: int | None = 1,
+    engine: Engine = "local",
+    overwrite: bool = False,
+    commit_seconds: float = 5.0,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> Manifest:
+    """Prepare the corpus of a plan in the folder `out`, or go on with it where an interrupted run left off.
+
+    `workers` None is as many as there are cores. More than one are processes that import the caller's main module:
+    a script must call this under `if __name__ == "__main__"`.
+    """
+    folder = Path(out)
+    with readable_disk_errors(folder, "make room and run the same command again, it goes on from where it was"):
+        check_folder(folder, plan.names, overwrite=overwrite)
+        with working_folder(folder):
+            if (folder / MANIFEST).exists() and not overwrite:
+                remove_work(folder)  # all that an earlier run, killed at its very end, had left to do
+                return read_manifest(folder)
+            state = _begin_state(folder, plan, tokenizer, overwrite=overwrite)
+            writer = CorpusWriter(folder, state, commit_seconds=commit_seconds)
+            try:
+                _write_parts(writer, plan, folder, workers, engine, on_progress)
+                return _finish(folder, plan, writer, tokenizer)
+            finally:
+                writer.close()
+
+
+def _begin_state(folder: Path, plan: Plan, tokenizer: Tokenizer, *, overwrite: bool) -> State:
+    """The state to go on from: an earlier run's, if it was the same preparation, or a fresh one."""
+    fresh = State(options=plan.options, tokenizer=tokenizer.fingerprint, vocab_size=tokenizer.vocab_size)
+    state = None if overwrite else read_state(folder)
+    if state is None:
+        remove_corpus(folder)
+        tokenizer.save(folder / TOKENIZER)
+        return fresh
+    if state.tokenizer != fresh.tokenizer:
+        raise _other_preparation(folder, "another tokenizer")
+    # Bytes that are replaced now would have been errors before: what is written stays right under either choice.
+    before, now = to_mapping(replace(state.options, errors=plan.options.errors)), to_mapping(plan.options)
+    for name in now:
+        if before[name] != now[name]:
+            raise _other_preparation(folder, f"{name} {before[name]}, not {now[name]}")
+    return replace(state, options=plan.options)
+
+
+def _other_preparation(folder: Path, difference: str) -> InputError:
+    return InputError(
+        f"an interrupted preparation in this folder was begun with {difference}",
+        path=folder,
+        fix="go on with the same options, or start anew with --overwrite",
+    )
+
+
+def _write_parts(
+    writer: CorpusWriter,
+    plan: Plan,
+    folder: Path,
+    workers: int | None,
+    engine: Engine,
+    on_progress: Callable[[Progress], None] | None,
+) -> None:
+    options = plan.options
+    settings = Settings(
+        tokenizer=str(folder / TOKENIZER),
+        fingerprint=writer.state.tokenizer,
+        layout=options.layout,
+        field=options.text_field,
+        errors=options.errors,
+        language=options.language,
+        min_tokens=options.min_tokens,
+    )
+    all_tasks = tasks(_segments(plan, folder), options.segment_bytes)
+    size = _skip_done(all_tasks, writer.state, folder)
+    with closing(run_tasks(all_tasks, settings, engine=engine, workers=workers)) as parts:
+        for task, part in parts:
+            writer.append(part, _chained(writer.state.chain, task))
+            size += sum(segment.size for segment in task)
+            if on_progress:
+                on_progress(Progress(text_bytes=size, counts=writer.state.counts))
+
+
+def _segments(plan: Plan, folder: Path) -> Iterator[Segment]:
+    """The segments of all sources; what was read is noted down beside the working files."""
+    options = plan.options
+    limits = Limits(segment_bytes=options.segment_bytes, document_bytes=options.document_bytes)
+    with (folder / WORK / INPUTS).open("w", encoding="utf-8") as inputs:
+        for source in plan.sources():
+            size = 0
+            for segment in segments_of(
+                source, layout=options.layout, field=options.text_field, limits=limits, stdin=plan.stdin
+            ):
+                size += segment.size
+                yield segment
+            entry = {"source": source.name, "format": source.format, "bytes": source.size, "text_bytes": size}
+            inputs.write(json.dumps(entry) + "\n")
+        inputs.flush()
+        os.fsync(inputs.fileno())
+
+
+def _skip_done(all_tasks: Iterator[Task], state: State, folder: Path) -> int:
+    """Pass over the tasks an earlier run has written, checking that they are the same; the size of their text."""
+    chain, size = "", 0
+    for _ in range(state.tasks):
+        task = next(all_tasks, None)
+        if task is None:
+            break
+        chain = _chained(chain, task)
+        size += sum(segment.size for segment in task)
+    if chain != state.chain:
+        raise _other_preparation(folder, "other input (a file was changed, added or removed)")
+    return size
+
+
+def _chained(chain: str, task: Task) -> str:
+    digest = hashlib.blake2b(chain.encode(), digest_size=16)
+    for segment in task:
+        digest.update(segment.fingerprint)
+    return digest.hexdigest()
+
+
+def _finish(folder: Path, plan: Plan, writer: CorpusWriter, tokenizer: Tokenizer) -> Manifest:
+    """Close the last shard, add what is counted over the whole corpus, and write the manifest."""
+    writer.finish_shard()
+    state = writer.state
+    if not state.counts.documents:
+        remove_corpus(folder)
+        remove_work(folder)
+        left_out = (
+            f" ({state.counts.short} had fewer than {plan.options.min_tokens} tokens)" if state.counts.short else ""
+        )
+        raise InputError(f"no document to prepare{left_out}", path=" ".join(plan.names))
+    token_type = token_dtype(state.vocab_size).name
+    shards = [Shard(folder, record, token_type) for record in state.shards]
+    write_atomically(folder / TOKEN_COUNTS, _token_counts(shards, state.vocab_size).astype("<u8").tobytes())
+    with (folder / WORK / INPUTS).open("rb") as inputs:
+        empty = sum(json.loads(line)["text_bytes"] == 0 for line in inputs)
+    (folder / WORK / INPUTS).replace(folder / INPUTS)
+    manifest = Manifest(
+        tokenizer=TokenizerRecord(fingerprint=state.tokenizer, kind=tokenizer.kind, vocab_size=state.vocab_size),
+        token_type="uint16" if token_type == "uint16" else "uint32",
+        counts=replace(state.counts, empty=empty),
+        options=plan.options,
+        shards=state.shards,
+        files=(record_of(folder / TOKEN_COUNTS), record_of(folder / INPUTS)),
+    )
+    write_manifest(folder, manifest)
+    remove_work(folder)
+    return manifest
+
+
+def _token_counts(shards: list[Shard], vocab_size: int) -> Numbers:
+    counts = np.zeros(vocab_size, np.int64)
+    for shard in shards:
+        for first in range(0, len(shard.tokens), _COUNT_AT_ONCE):
+            counts += np.bincount(shard.tokens[first : first + _COUNT_AT_ONCE], minlength=vocab_size)
+    return counts

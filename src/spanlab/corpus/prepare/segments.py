@@ -1,0 +1,168 @@
+"""Sources cut into segments: whole documents, a few megabytes at a time, each the work of one task.
+
+What enters is sources in order; what leaves is segments in order, and tasks of one or more of them. Where a cut
+falls is a function of the source's bytes alone, never of workers, so the shards that come of it are the same on any
+machine. A plain .txt or .jsonl file is cut by byte ranges that workers read themselves; only the places around the
+cuts are looked at here. Compressed files, standard input, .csv and .parquet can only be read front to back: their
+segments carry their bytes or documents with them, which makes this process their reader.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from spanlab.corpus.prepare.byte_readers import ByteReader, LookAhead, file_line, open_reader
+from spanlab.corpus.prepare.layout import Layout
+from spanlab.corpus.prepare.sources import Source
+from spanlab.corpus.prepare.tables import csv_chunks, dataset_chunks, parquet_chunks
+from spanlab.errors import InputError
+
+_BOM = b"\xef\xbb\xbf"
+_BLANK_LINE = re.compile(rb"\n[ \t\r\f\v]*\n")
+_LINE = re.compile(rb"\n")
+_DOCUMENT_ENDS = {"line": _LINE, "blank-line": _BLANK_LINE, "file": None}
+_LOOK = 1 << 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """How much text goes together."""
+
+    segment_bytes: int = 4 << 20
+    """A segment ends at the first document end after this many bytes."""
+    document_bytes: int = 16 << 20
+    """A longer document of a .txt file is cut (and counted as cut), so that memory stays bounded."""
+    record_bytes: int = 64 << 20
+    """A longer line of a .jsonl file, or record of a .csv file, is refused: it cannot be read in parts."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Segment:
+    """Whole documents of one source, in order."""
+
+    source: Source
+    start: int
+    """First byte, or first row of a .parquet file or data set."""
+    stop: int
+    data: bytes | None = None
+    """The bytes, where a worker cannot read them from the file itself."""
+    documents: tuple[str, ...] | None = None
+    """The documents, where the source has no bytes to cut."""
+    cut: bool = False
+    """The last document goes on in the next segment as another one: it was too long."""
+    line: int | None = None
+    """Line of the first byte, where it is known."""
+
+    @property
+    def fingerprint(self) -> bytes:
+        """Changes when the segment's content does: by size and time for a file, by content for what streams."""
+        place = f"{self.source.name}|{self.source.size}|{self.source.modified}|{self.start}|{self.stop}|{self.cut}"
+        digest = hashlib.blake2b(place.encode(errors="surrogateescape"), digest_size=16)
+        digest.update(self.data or b"")
+        for text in self.documents or ():
+            digest.update(text.encode(errors="surrogatepass") + b"\n")
+        return digest.digest()
+
+    @property
+    def size(self) -> int:
+        """Bytes of text, nearly."""
+        return sum(map(len, self.documents)) if self.documents is not None else self.stop - self.start
+
+    def line_of(self, offset: int) -> int:
+        """The line (from 1) of a byte of the segment's data."""
+        if self.data is not None:
+            return (self.line or 1) + self.data.count(b"\n", 0, offset)
+        return file_line(self.source.name, self.start + offset)
+
+
+Task = tuple[Segment, ...]
+
+
+def tasks(segments: Iterable[Segment], segment_bytes: int) -> Iterator[Task]:
+    """Segments grouped so that small files share a task."""
+    group: list[Segment] = []
+    size = 0
+    for segment in segments:
+        group.append(segment)
+        size += segment.size
+        if size >= segment_bytes:
+            yield tuple(group)
+            group, size = [], 0
+    if group:
+        yield tuple(group)
+
+
+def segments_of(
+    source: Source, *, layout: Layout, field: str, limits: Limits, stdin: LookAhead | None = None
+) -> Iterator[Segment]:
+    """The segments of one source, in order."""
+    if source.format in {"txt", "jsonl"}:
+        yield from _byte_segments(source, layout, limits, stdin)
+    elif source.format == "csv":
+        for start, stop, line, data in csv_chunks(source, field, limits.segment_bytes, limits.record_bytes, stdin):
+            yield Segment(source=source, start=start, stop=stop, line=line, data=data)
+    else:
+        chunks = parquet_chunks if source.format == "parquet" else dataset_chunks
+        for start, documents in chunks(source, field, limits.segment_bytes):
+            yield Segment(source=source, start=start, stop=start + len(documents), documents=documents)
+
+
+def _byte_segments(source: Source, layout: Layout, limits: Limits, stdin: LookAhead | None) -> Iterator[Segment]:
+    reader = open_reader(source, stdin)
+    try:
+        start = len(_BOM) if reader.read(0, len(_BOM)) == _BOM else 0
+        line = 1
+        while True:
+            stop, cut = _next_cut(reader, source, start, line, layout, limits)
+            if stop == start:
+                return
+            data = None if source.splittable else reader.read(start, stop)
+            yield Segment(source=source, start=start, stop=stop, data=data, cut=cut, line=line if data else None)
+            line += data.count(b"\n") if data else 0
+            reader.forget(stop)
+            start = stop
+    finally:
+        reader.close()
+
+
+def _next_cut(
+    reader: ByteReader, source: Source, start: int, line: int, layout: Layout, limits: Limits
+) -> tuple[int, bool]:
+    """Where the segment from `start` ends, and whether that is inside a document."""
+    longest = limits.record_bytes if source.format == "jsonl" else limits.document_bytes
+    position = start + min(limits.segment_bytes, longest)
+    if (end := reader.end(position + 1)) <= position:
+        return end, False
+    pattern = _LINE if source.format == "jsonl" else _DOCUMENT_ENDS[layout.documents]
+    while pattern and (seen := reader.read(position, min(position + _LOOK, start + longest))):
+        if found := pattern.search(seen):
+            return position + found.end(), False
+        position += len(seen)
+    if (end := reader.end(start + longest + 1)) <= start + longest:
+        return end, False
+    if source.format == "jsonl":
+        raise _endless_line(reader, source, start, line, limits)
+    return _forced_cut(reader, start, start + longest), True
+
+
+def _endless_line(reader: ByteReader, source: Source, start: int, line: int, limits: Limits) -> InputError:
+    before = reader.read(start, start + limits.segment_bytes).count(b"\n")
+    first = file_line(source.name, start) if source.splittable else line
+    return InputError(
+        f"the line is longer than {(limits.record_bytes - limits.segment_bytes) / 2**20:.3g} MiB",
+        path=source.name,
+        line=first + before,
+        fix="write one JSON object a line, and split very long documents",
+    )
+
+
+def _forced_cut(reader: ByteReader, start: int, stop: int) -> int:
+    """The best place to cut at or just before `stop`: after a line, after a blank, between two characters."""
+    first = max(start + 1, stop - _LOOK)
+    seen = reader.read(first, stop)
+    for mark in (b"\n", b" "):
+        if (place := seen.rfind(mark)) >= 0:
+            return first + place + 1
+    continued = re.search(rb"[\xc0-\xff][\x80-\xbf]*$", seen)  # the last character may go on after `stop`
+    return first + continued.start() if continued else stop

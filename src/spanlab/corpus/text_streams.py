@@ -1,0 +1,133 @@
+"""Continuous streams: the whole corpus, or a part of each stream, cut into blocks that go on from one another.
+
+Streams follow one another in the corpus, so a part of every stream (its last hundredth, say) is text from all over it.
+"""
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from spanlab.arrays import Numbers, flat_ranges, offsets
+from spanlab.corpus.backwards import turn_round
+from spanlab.corpus.blocks import BlockBatch, checked, one_segment, room_for_text, with_separators
+from spanlab.corpus.corpus import PreparedCorpus, Ranges
+from spanlab.corpus.randomness import Draws, below, mix
+from spanlab.errors import InputError
+
+Part = tuple[float, float]
+"""From which share of a stream to which."""
+WHOLE: Part = (0.0, 1.0)
+
+
+class StreamBlocks:
+    """C continuous streams side by side: block t·C + c is step t of column c, and goes on where step t - 1 ended.
+
+    With a `stride` shorter than the length, step t begins `stride` tokens after step t - 1 and sees some of its tokens
+    again (XLNet's `reuse_len`). With a separator id, one follows every document. Columns differ by at most one token;
+    their last steps are shorter, or with `whole` left out. With `both_ways` they are left out, too, and the second half
+    of the columns are the streams of the first half, each read from its end to its beginning (XLNet's `bi_data`).
+    With a `part`, every stream is only that part of itself, in whichever direction it is read.
+    """
+
+    def __init__(
+        self,
+        corpus: PreparedCorpus,
+        *,
+        length: int,
+        columns: int = 1,
+        stride: int | None = None,
+        special_tokens: int = 0,
+        separator_id: int | None = None,
+        whole: bool = False,
+        both_ways: bool = False,
+        part: Part = WHOLE,
+    ) -> None:
+        self._corpus, self._separator, self._both_ways = corpus, separator_id, both_ways
+        self._room, self._columns = room_for_text(length, special_tokens), columns
+        if both_ways and columns % 2:
+            cause = f"{columns} columns cannot be read half forwards, half backwards"
+            raise InputError(cause, fix="ask for an even number")
+        self._stride = self._room if stride is None else stride
+        if not 1 <= self._stride <= self._room:
+            raise InputError(f"a stride of {stride} does not fit blocks with room for {self._room} tokens")
+        size = corpus.counts.tokens + (0 if separator_id is None else corpus.counts.documents)
+        self._streams = columns // 2 if both_ways else columns
+        if not 1 <= self._streams <= size:
+            raise InputError(f"{columns} columns cannot be made of {size} tokens", fix="ask for fewer columns")
+        self._apart, self._longer = divmod(size, self._streams)
+        self._skipped = 0 if part == WHOLE else int(part[0] * self._apart)
+        self._shortest = self._apart if part == WHOLE else int(part[1] * self._apart) - self._skipped
+        self._longest = self._shortest + (part == WHOLE and self._longer > 0)
+        self._whole_steps = 1 + (self._shortest - self._room) // self._stride if whole or both_ways else None
+        if self._whole_steps is not None and self._whole_steps < 1:
+            cause = f"{columns} columns of {self._shortest} tokens have no whole block of {self._room} tokens"
+            raise InputError(cause, path=corpus.folder, fix="ask for fewer columns or shorter blocks")
+
+    def __len__(self) -> int:
+        if self._whole_steps is not None:
+            return self._whole_steps * self._columns
+        steps, rest = divmod(self._shortest, self._stride)
+        # Where whole steps fill the short columns, the longer ones, which come first, have one more token each.
+        longer = self._longer if self._longest > self._shortest else 0
+        return steps * self._columns + (self._columns if rest else longer)
+
+    def first_tokens(self) -> Numbers:  # noqa: D102 (as in the protocol)
+        starts, _, _ = self._bounds(np.arange(len(self)))
+        return self._in_corpus(starts)
+
+    def stretches(self) -> tuple[Numbers, Numbers]:
+        """(streams,) where the text of each stream begins in the corpus, and where it ends."""
+        first, end = self._stream_bounds(np.arange(self._streams))
+        return self._in_corpus(first), self._in_corpus(end)
+
+    def batch(self, indices: ArrayLike) -> BlockBatch:  # noqa: D102
+        numbers = checked(indices, len(self))
+        starts, stops, backward = self._bounds(numbers)
+        if self._separator is None:
+            blocks = one_segment(numbers, self._corpus.read(starts, stops), sources=starts)
+        else:
+            blocks = one_segment(numbers, self._read_separated(starts, stops, self._separator))
+        return turn_round(blocks, backward) if self._both_ways else blocks
+
+    def same_direction(self, indices: Numbers, values: Draws) -> Numbers:
+        """(B,) for each block a random one that is read in the same direction, by a draw (B,)."""
+        backward = indices % self._columns >= self._streams
+        steps = below(values, len(self) // self._columns)
+        columns = below(mix(values), self._streams)
+        return steps * self._columns + columns + np.where(backward, self._streams, 0)
+
+    def _stream_bounds(self, streams: Numbers) -> tuple[Numbers, Numbers]:
+        """Where streams begin and end among all tokens and separators."""
+        first = streams * self._apart + np.minimum(streams, self._longer) + self._skipped
+        return first, first + np.where(streams < self._longer, self._longest, self._shortest)
+
+    def _bounds(self, numbers: Numbers) -> tuple[Numbers, Numbers, NDArray[np.bool_]]:
+        """Where blocks begin and end among all tokens and separators, and which are read backwards."""
+        steps, columns = np.divmod(numbers, self._columns)
+        backward = columns >= self._streams
+        first, end = self._stream_bounds(columns % self._streams)
+        ahead = steps * self._stride
+        starts = np.where(backward, np.maximum(end - ahead - self._room, first), first + ahead)
+        stops = np.where(backward, end - ahead, np.minimum(starts + self._room, end))
+        return starts, stops, backward
+
+    def _in_corpus(self, places: Numbers) -> Numbers:
+        """The same places among the tokens of the corpus, which has no separators."""
+        return places if self._separator is None else places - self._separators_before(places)
+
+    def _read_separated(self, starts: Numbers, stops: Numbers, separator: int) -> Ranges:
+        before, until = self._separators_before(starts), self._separators_before(stops)
+        text = self._corpus.read(starts - before, stops - until)
+        counts = until - before
+        # The separator of document d - 1 stands before the first token of document d.
+        tokens = self._corpus.start_of("documents", flat_ranges(before + 1, counts))
+        shifts = offsets(text.lengths) - (starts - before)
+        return with_separators(text, tokens + np.repeat(shifts, counts), counts, separator)
+
+    def _separators_before(self, places: Numbers) -> Numbers:
+        """(R,) separators in the stream before each place, by bisection over all documents at once."""
+        low, high = np.zeros_like(places), np.full_like(places, self._corpus.counts.documents)
+        while (open_ := low < high).any():
+            middle = (low + high + 1) // 2
+            ended = self._corpus.start_of("documents", middle) + middle <= places
+            low, high = np.where(open_ & ended, middle, low), np.where(open_ & ~ended, middle - 1, high)
+        return low

@@ -1,0 +1,128 @@
+"""Masking spans that somebody else found: named entities, noun phrases, terms of a glossary.
+
+As in SpanBERT's ablation, part of the budget (half) goes to given spans, taken whole and in random order, and random
+whole words take the rest. Where a block has too few given spans, random words make up for them.
+
+Where spans come from: a `SpanFile` beside a prepared corpus, or any callable on a batch.
+
+Shapes: B blocks, G given spans, U units in a row, N tokens in a row.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from spanlab.corpus.randomness import Draws, draw
+from spanlab.corruption.examples import Flags, Integers
+from spanlab.corruption.random_units import pick_whole_units
+from spanlab.corruption.special_tokens import FramedBatch
+from spanlab.corruption.units import Units, run_members
+from spanlab.errors import InputError
+
+
+@dataclass(frozen=True)
+class SpanTable:
+    """Spans of a batch, sorted, not overlapping: the first token of each in the row, and its number of tokens."""
+
+    starts: Integers
+    lengths: Integers
+
+
+GivenSpans = Callable[[FramedBatch], SpanTable]
+"""What finds the spans of a batch."""
+
+
+def pick_given_spans(
+    batch: FramedBatch, words: Units, spans: SpanTable, keys: Draws, budget: Integers, share: float
+) -> Flags:
+    """(N,) the tokens masked: given spans for `share` of the budget (B,), random words for the rest."""
+    _check(batch, spans)
+    bounds = np.searchsorted(spans.starts, np.append(batch.starts, len(batch.ids)))
+    units = Units(spans.starts, spans.lengths, np.diff(bounds), len(batch.ids))
+    for_spans = np.floor(budget * share + 0.5).astype(np.int64)
+    masked = units.to_tokens(pick_whole_units(units, draw(keys, 0), for_spans))
+    used = np.bincount(batch.block_of[masked], minlength=len(budget))
+    taken = masked[words.starts]
+    return masked | words.to_tokens(pick_whole_units(words, draw(keys, 1), budget - used, barred=taken))
+
+
+def _check(batch: FramedBatch, spans: SpanTable) -> None:
+    """Given spans must be whole words of one block, and must not overlap."""
+    ends = spans.starts + spans.lengths
+    if len(spans.starts) and (spans.lengths.min() < 1 or spans.starts.min() < 0 or ends.max() > len(batch.ids)):
+        raise InputError("a given span is empty or outside the batch")
+    if (np.diff(spans.starts) < spans.lengths[:-1]).any():
+        raise InputError("given spans overlap or are not in order")
+    word_ends = np.append(batch.word_starts | ~batch.maskable, True)
+    crooked = ~batch.word_starts[spans.starts] | ~word_ends[ends]
+    crooked |= batch.block_of[spans.starts] != batch.block_of[np.maximum(ends - 1, 0)]
+    if crooked.any():
+        start = int(spans.starts[crooked][0])
+        raise InputError(f"the given span at token {start} of the batch does not cover whole words of one block")
+
+
+class SpanFile:
+    """Spans of a prepared corpus from a JSON-lines side file: `{"start": 120, "end": 123}`, tokens of the corpus.
+
+    Positions count all tokens of the corpus from 0, end exclusive. Every line is checked when the file is read; spans
+    that are not whole words are all listed, by line.
+    """
+
+    def __init__(self, path: str | Path, word_starts: Flags) -> None:
+        """`word_starts` (all tokens of the corpus) says where words begin."""
+        starts, ends, lines = _read(Path(path), len(word_starts))
+        word_ends = np.append(word_starts, True)
+        wrong = np.flatnonzero(~word_starts[starts] | ~word_ends[ends])
+        if len(wrong):
+            listed = ", ".join(str(lines[number]) for number in wrong[:20])
+            more = f" and {len(wrong) - 20} more" if len(wrong) > 20 else ""
+            raise InputError(
+                f"{len(wrong)} spans do not cover whole words: lines {listed}{more}",
+                path=path,
+                fix="align or drop them",
+            )
+        order = np.argsort(starts, kind="stable")
+        self.starts, self.ends = starts[order], ends[order]
+        overlaps = np.flatnonzero(self.starts[1:] < self.ends[:-1])
+        if len(overlaps):
+            listed = ", ".join(str(lines[order[number + 1]]) for number in overlaps[:20])
+            raise InputError(f"{len(overlaps)} spans overlap the one before: lines {listed}", path=path)
+
+    def __call__(self, batch: FramedBatch) -> SpanTable:
+        """The spans that lie whole inside the blocks of a batch."""
+        if batch.sources is None:
+            raise InputError("spans of a side file need blocks of one stretch of text", fix="set data.blocks=documents")
+        first_text = np.flatnonzero(batch.maskable)[np.cumsum(batch.text_lengths) - batch.text_lengths]
+        low = np.searchsorted(self.starts, batch.sources)
+        high = np.maximum(low, np.searchsorted(self.ends, batch.sources + batch.text_lengths, side="right"))
+        rows = np.repeat(np.arange(len(low)), high - low)
+        found = run_members(low[high > low], (high - low)[high > low])
+        starts = self.starts[found] - batch.sources[rows] + first_text[rows]
+        return SpanTable(starts, self.ends[found] - self.starts[found])
+
+
+def _read(path: Path, tokens: int) -> tuple[Integers, Integers, list[int]]:
+    starts, ends, lines = [], [], []
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise InputError("no such file", path=path) from None
+    except UnicodeDecodeError as error:
+        raise InputError(f"not UTF-8 text (byte {error.start})", path=path) from None
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip():
+            continue
+        try:
+            span = json.loads(line)
+            start, end = int(span["start"]), int(span["end"])
+        except (json.JSONDecodeError, KeyError, TypeError, ValueError):
+            raise InputError("not a span", path=path, line=number, fix='write {"start": 120, "end": 123}') from None
+        if not 0 <= start < end <= tokens:
+            raise InputError(f"span {start} to {end} is not within the {tokens} tokens", path=path, line=number)
+        starts.append(start)
+        ends.append(end)
+        lines.append(number)
+    return np.array(starts, np.int64), np.array(ends, np.int64), lines

@@ -1,0 +1,38 @@
+"""What follows prompts, by the search that the settings ask for."""
+
+from collections.abc import Sequence
+
+from spanlab.decoding.beam_search import search_beams
+from spanlab.decoding.continuation import Continuation
+from spanlab.decoding.sampling import Decoded, DecodingConfig, decode_tokens
+from spanlab.encoder import CausalLMHead, Encoder
+from spanlab.errors import InputError
+
+
+def generate_ids(
+    encoder: Encoder,
+    head: CausalLMHead,
+    prompts: Sequence[Sequence[int]],
+    config: DecodingConfig,
+    *,
+    use_cache: bool = True,
+    prompts_see_all: bool = False,
+) -> list[Decoded]:
+    """What follows each of the prompts, which may be of different lengths, as token ids.
+
+    With `prompts_see_all` the tokens of a prompt see each other in both directions.
+    """
+    if not prompts:
+        return []
+    if not encoder.config.causal:
+        cause = f"this {encoder.config.architecture} encoder looks at what follows, so it cannot generate text"
+        raise InputError(cause, fix="take a causal model, such as one of the gpt recipe")
+    continuation = Continuation(
+        encoder,
+        head,
+        prompts,
+        max_new_tokens=config.max_new_tokens,
+        use_cache=use_cache,
+        prompts_see_all=prompts_see_all,
+    )
+    return search_beams(continuation, config) if config.beams > 1 else decode_tokens(continuation, config)

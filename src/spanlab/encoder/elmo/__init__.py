@@ -1,0 +1,1 @@
+"""What only ELMo has: a character CNN and LSTMs with projections."""

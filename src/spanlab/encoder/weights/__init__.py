@@ -1,8 +1,0 @@
-"""Weights in and out: Hugging Face folders and repositories, and SpanBERT's own release."""
-
-from spanlab.encoder.weights.load import load_model
-from spanlab.encoder.weights.locate import locate_model
-from spanlab.encoder.weights.model import LoadReport, Model
-from spanlab.encoder.weights.save import class_of, copy_tokenizer, save_model
-
-__all__ = ["LoadReport", "Model", "class_of", "copy_tokenizer", "load_model", "locate_model", "save_model"]

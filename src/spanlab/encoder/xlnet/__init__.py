@@ -1,0 +1,1 @@
+"""What only XLNet has: relative attention, two streams, a memory of earlier segments."""

@@ -1,0 +1,138 @@
+"""A recipe and prepared corpora become the work of a run."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from torch import nn
+
+from spanlab.corpus import PreparedCorpus
+from spanlab.corruption import ExampleBatch
+from spanlab.encoder import Elmo, Encoder, save_model
+from spanlab.encoder.block import Block
+from spanlab.encoder.flops import elmo_flops_per_token, flops_per_token
+from spanlab.encoder.xlnet.block import TwoStreamBlock
+from spanlab.errors import ConfigError, InputError
+from spanlab.objectives import BidirectionalLM, Mixture, PermutationLM, ReplacedToken
+from spanlab.pretraining.batches import PretrainingData
+from spanlab.pretraining.card import write_card
+from spanlab.pretraining.evaluation import HeldOut
+from spanlab.pretraining.initial_model import InitialModel, build_model
+from spanlab.pretraining.recipe import Recipe
+from spanlab.pretraining.stream_batches import StreamData
+from spanlab.training.spec import TrainingSpec
+
+
+@dataclass(frozen=True)
+class WeightedCorpus:
+    """A prepared corpus and its share in the mixture."""
+
+    corpus: PreparedCorpus
+    weight: float = 1.0
+
+    @classmethod
+    def parse(cls, text: str) -> "WeightedCorpus":
+        """From `DIR` or `DIR:WEIGHT`."""
+        folder, colon, weight = text.rpartition(":")
+        if colon and not Path(text).exists():
+            try:
+                return cls(PreparedCorpus.open(folder), float(weight))
+            except ValueError as error:
+                if isinstance(error, InputError):
+                    raise
+                raise InputError(
+                    f"'{weight}' is no weight", path=text, fix="write DIR:WEIGHT, such as novels:2"
+                ) from None
+        return cls(PreparedCorpus.open(text))
+
+
+def build_work(
+    recipe: Recipe, corpora: Sequence[WeightedCorpus], init: str | None, *, processes: int = 1
+) -> tuple[TrainingSpec[ExampleBatch], InitialModel]:
+    """What the loop trains, and what it begins with; refused here is what `processes` could not do."""
+    check_recipe(recipe)
+    tokenizer = corpora[0].corpus.tokenizer
+    for other in corpora[1:]:
+        other.corpus.check_tokenizer(tokenizer, corpora[0].corpus.folder)
+    data = build_data(recipe, corpora)
+    beginning = build_model(recipe, tokenizer, init)
+    criterion = beginning.criterion
+    criterion.require_targets(data.step(0, part=0, parts=processes)[0])
+    assert isinstance(criterion, nn.Module)
+
+    card = write_card(
+        recipe,
+        [item.corpus.folder.resolve().name for item in corpora],
+        sum(item.corpus.counts.tokens for item in corpora),
+    )
+
+    def export(model: nn.Module, folder: Path) -> None:
+        save_criterion(folder, model, recipe.system)
+        tokenizer.save(folder)
+        (folder / "README.md").write_text(card, encoding="utf-8")
+
+    work = TrainingSpec(
+        criterion=criterion,
+        data=data,
+        export=export,
+        evaluate=HeldOut(criterion, data.held_out) if data.held_out is not None else None,
+        shard_layers=TwoStreamBlock if recipe.weighs("plm") else Block,
+        flops_per_token=training_flops(criterion, recipe),
+    )
+    return work, beginning
+
+
+def build_data(recipe: Recipe, corpora: Sequence[WeightedCorpus]) -> PretrainingData | StreamData:
+    """The batches of a run: samples that stand for themselves, or streams where one step goes on from another."""
+    if not recipe.carries:
+        return PretrainingData([item.corpus for item in corpora], [item.weight for item in corpora], recipe)
+    if len(corpora) > 1:
+        cause = f"{recipe.system} reads continuous streams, which cannot be mixed of {len(corpora)} corpora"
+        raise ConfigError(cause, fix="prepare their files as one corpus")
+    return StreamData(corpora[0].corpus, recipe)
+
+
+def check_recipe(recipe: Recipe) -> None:
+    """Refuse objectives whose questions the samples do not ask, or give away."""
+    asked = {"nsp": "next-sentence", "sop": "sentence-order"}
+    for objective, blocks in asked.items():
+        if recipe.weighs(objective) and recipe.data.blocks != blocks:
+            cause = f"objectives.{objective} asks about pairs, and data.blocks is {recipe.data.blocks}"
+            raise ConfigError(cause, fix=f"set data.blocks={blocks}, or objectives.{objective}=0")
+    # Pairs without a question are two segments, as ELECTRA had them.
+    if (recipe.masking.law == "permutation") != recipe.weighs("plm") and not recipe.predicts_next:
+        cause = f"masking.law is '{recipe.masking.law}', and objectives.plm {recipe.objectives.get('plm', 0.0):g}"
+        raise ConfigError(cause, fix="the permutation law and the plm objective go together: set both or neither")
+
+
+def save_criterion(folder: Path, criterion: nn.Module, system: str) -> None:
+    """The model folder of what was trained, heads included."""
+    if isinstance(criterion, ReplacedToken):
+        criterion.pair.save_pretrained(folder)
+    else:
+        assert isinstance(criterion, Mixture | PermutationLM | BidirectionalLM)
+        save_model(folder, criterion.encoder, criterion.heads, system=system)
+
+
+def training_flops(criterion: nn.Module, recipe: Recipe) -> float:
+    """Operations of a training step for one token: forward and twice that backward, predicted tokens included."""
+    encoders = [module for module in criterion.modules() if isinstance(module, Encoder)]
+    length = recipe.data.length_phases[0][1]
+    # Of an ELMo each token of a batch is read in one direction.
+    body = sum(
+        elmo_flops_per_token(encoder.shape) / 2
+        if isinstance(encoder, Elmo)
+        else flops_per_token(encoder.config, length)
+        for encoder in encoders
+    )
+    last = encoders[-1].config
+    output = 2 * last.vocab_size * last.table_width * predictions_per_token(recipe, length)
+    return 3.0 * (body + output)
+
+
+def predictions_per_token(recipe: Recipe, length: int) -> float:
+    """How many tokens are predicted for each that is read; one that two objectives predict counts twice."""
+    law = recipe.masking.permutation
+    permuted = law.beta / law.alpha if law.predictions is None else law.predictions / length
+    shares = {"mlm": recipe.masking.ratio, "sbo": recipe.masking.ratio, "plm": permuted, "clm": 1.0, "bilm": 1.0}
+    return sum(share for name, share in shares.items() if recipe.weighs(name))

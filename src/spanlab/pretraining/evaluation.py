@@ -1,0 +1,70 @@
+"""How good a model is on text it has not seen: loss, accuracy and perplexity of every objective, with fixed masks.
+
+Beside them stands what a model that knew nothing but how often each token occurs would lose on the same targets
+(`unigram.mlm`, `unigram.plm`, …): a loss below it is what was learnt from context.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spanlab.arrays import Numbers
+from spanlab.corruption import ExampleBatch
+from spanlab.objectives import Criterion, TensorBatch
+from spanlab.training.losses import add_over_processes, add_parts
+from spanlab.training.place import ProcessContext
+
+_TARGETS = {"mlm": "targets", "sbo": "boundary_targets", "plm": "targets", "clm": "targets", "bilm": "targets"}
+"""Where each objective that says tokens has them."""
+
+
+class HeldOutSamples(Protocol):
+    """What is scored, and what its unigram loss is made of."""
+
+    def held_out_turns(self, *, part: int, parts: int) -> Iterator[tuple[ExampleBatch, bool]]:
+        """The batches of one process, equally many for each, and whether each counts."""
+
+    def training_counts(self) -> Numbers:
+        """(V,) how often each token is there to be learnt from."""
+
+
+class HeldOut:
+    """Scores a criterion on the held-out samples of a run; each process takes its share of them."""
+
+    def __init__(self, criterion: Criterion, samples: HeldOutSamples) -> None:
+        self._criterion, self._samples = criterion, samples
+        self._unigram: dict[str, float] | None = None
+
+    def __call__(self, process: ProcessContext) -> dict[str, float]:
+        """Scores over all processes."""
+        parts = []
+        for examples, counts in self._samples.held_out_turns(part=process.rank, parts=process.world_size):
+            with process.autocast():
+                result = self._criterion(TensorBatch.from_examples(examples, process.device))
+            parts.append({name: part if counts else part.nothing() for name, part in result.parts.items()})
+        added = add_over_processes(add_parts(parts), process)
+        weights = self._criterion.weights
+        loss = sum(weights[name] * part.total.item() / max(1, part.count) for name, part in added.items())
+        if self._unigram is None:
+            self._unigram = self._unigram_losses()
+        return {"loss": loss, **self._criterion.metrics(added), **self._unigram}
+
+    def _unigram_losses(self) -> dict[str, float]:
+        """What the training text's token frequencies alone lose on the held-out targets."""
+        asked = [name for name in self._criterion.weights if name in _TARGETS]
+        found: dict[str, list[Numbers]] = defaultdict(list)
+        for examples, _ in self._samples.held_out_turns(part=0, parts=1):
+            for name in asked:
+                found[name].append(getattr(examples, _TARGETS[name]))
+        logs = -np.log(smoothed(self._samples.training_counts()))
+        targets = {name: np.concatenate(ids) for name, ids in found.items()}
+        return {f"unigram.{name}": float(logs[ids].mean()) for name, ids in targets.items() if len(ids)}
+
+
+def smoothed(counts: Numbers) -> NDArray[np.float64]:
+    """(V,) shares of the tokens, each counted once more than it was seen, so that none is 0."""
+    shares: NDArray[np.float64] = (counts + 1) / (counts + 1).sum()
+    return shares

@@ -1,0 +1,220 @@
+"""The model a run begins with: new weights in the recipe's shape, or those of a model folder or hub id (`--init`)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+from torch import nn
+
+from spanlab.config import Source, from_mapping, to_mapping
+from spanlab.encoder import (
+    Electra,
+    Elmo,
+    ElmoConfig,
+    Encoder,
+    EncoderConfig,
+    build_encoder,
+    elmo_preset,
+    load_model,
+    preset,
+)
+from spanlab.encoder.pretrained import locate_model
+from spanlab.encoder.pretrained.vocabulary_transfer import transfer_vocabulary
+from spanlab.encoder.transformers_encoder import TransformersEncoder
+from spanlab.errors import ConfigError, InputError
+from spanlab.objectives import Criterion, build_criterion
+from spanlab.pretraining.recipe import Recipe
+from spanlab.text import Tokenizer, check_model_case
+
+_SETTINGS = {"dropout", "attention_dropout", "stochastic_depth", "checkpoint_layers", "memory", "reuse"}
+"""What may be changed in the config of a model that is there already: no weight depends on it."""
+
+Shape = TypeVar("Shape", bound=EncoderConfig | ElmoConfig)
+
+
+@dataclass(frozen=True)
+class InitialModel:
+    """What a run begins with."""
+
+    criterion: Criterion
+    config: EncoderConfig
+    """Of the encoder; of ELECTRA, the discriminator."""
+    notes: tuple[str, ...]
+    """What a person should know: heads that are new, tokens that were added."""
+
+
+def build_model(recipe: Recipe, tokenizer: Tokenizer, init: str | Path | None = None) -> InitialModel:
+    """The model with its objectives, the same for the same recipe, tokenizer and `init` wherever it is built."""
+    torch.manual_seed(recipe.seed)
+    if init is None:
+        model = _new_model(recipe, tokenizer)
+        config = model.discriminator.config if isinstance(model, Electra) else model.config
+        return InitialModel(_criterion(model, recipe, {}), config, _foreign_tokens(config, tokenizer))
+    return _continue(recipe, tokenizer, init)
+
+
+def _foreign_tokens(config: EncoderConfig, tokenizer: Tokenizer) -> tuple[str, ...]:
+    """Where the corpus's tokens are not what the system was made for; it learns from them all the same."""
+    if config.architecture == "xlnet" and tokenizer.system != "xlnet":
+        found = f"the corpus has the special tokens of {tokenizer.system}, so the class token does not stand last"
+        return (f"{found}; a tokenizer trained with --system xlnet has XLNet's",)
+    if config.architecture == "elmo" and tokenizer.kind != "word":
+        return (
+            "the corpus has pieces of words, and ELMo's characters are those of pieces; --type word has whole words",
+        )
+    return ()
+
+
+def _new_model(recipe: Recipe, tokenizer: Tokenizer) -> Encoder | Electra:
+    if (recipe.body or recipe.system) == "elmo":
+        shape = elmo_preset(recipe.size, vocab_size=tokenizer.vocab_size)
+        return Elmo(_change_config(shape, recipe.encoder), tokenizer.vocabulary)
+    config = encoder_config(recipe, tokenizer)
+    if not recipe.weighs("rtd"):
+        return build_encoder(config)
+    generator = recipe.generator
+    return Electra.build(config, generator_share=generator.width_share, share_embeddings=generator.share_embeddings)
+
+
+def encoder_config(recipe: Recipe, tokenizer: Tokenizer) -> EncoderConfig:
+    """The shape of a new encoder: the body's at its size, fitted to the data, with the recipe's own changes."""
+    base = preset(recipe.body or recipe.system, recipe.size, vocab_size=tokenizer.vocab_size)
+    fitted: dict[str, Any] = {
+        "max_positions": recipe.data.longest,
+        "pooler": recipe.weighs("nsp") or recipe.weighs("sop"),  # nothing else trains it
+        "pad_id": tokenizer.pad_id,
+    }
+    if base.positions == "relative":
+        fitted |= _remembered(recipe)
+    if base.position_offset and tokenizer.pad_id is not None:
+        fitted["position_offset"] = tokenizer.pad_id + 1
+    config = _change_config(replace(base, **fitted), recipe.encoder)
+    if config.vocab_size < tokenizer.vocab_size:
+        cause = (
+            f"encoder.vocab_size is {config.vocab_size}, and the corpus's tokenizer has {tokenizer.vocab_size} tokens"
+        )
+        raise ConfigError(cause, fix="leave encoder.vocab_size out: it follows the tokenizer")
+    check_length(config, recipe.data.longest)
+    return config
+
+
+def _remembered(recipe: Recipe) -> dict[str, Any]:
+    """What the encoder has to know of the streams it reads."""
+    return {"memory": recipe.data.memory, "reuse": recipe.data.reuse}
+
+
+def _change_config(config: Shape, changes: Mapping[str, Any]) -> Shape:
+    try:
+        return from_mapping(type(config), {**to_mapping(config), **changes}, Source())
+    except ConfigError as error:
+        raise ConfigError(f"in the 'encoder' section: {error.cause}", fix=error.fix) from None
+
+
+def check_length(config: EncoderConfig, length: int) -> None:
+    """Refuse samples that are longer than the model can read."""
+    if length > config.max_positions and config.positions == "learned":
+        cause = f"samples of {length} tokens are longer than the model's {config.max_positions} positions"
+        raise ConfigError(cause, fix=f"set data.length={config.max_positions}")
+
+
+def _continue(recipe: Recipe, tokenizer: Tokenizer, init: str | Path) -> InitialModel:
+    folder = locate_model(init)
+    if recipe.weighs("rtd"):
+        return _continue_pair(recipe, tokenizer, folder)
+    model = load_model(folder)
+    encoder, notes = _as_asked(model.encoder, recipe)
+    check_length(encoder.config, recipe.data.longest)
+    if (recipe.weighs("nsp") or recipe.weighs("sop")) and encoder.pooler is None:
+        raise ConfigError(f"{init} has no pooler, which nsp and sop are asked of", fix="set objectives.nsp=0, or sop=0")
+    heads = {name: head for name, head in model.heads.items() if recipe.weighs(name)}
+    notes += _fit_vocabulary(recipe, tokenizer, folder, encoder, heads)
+    new = [name for name in recipe.objectives if recipe.weighs(name) and name not in heads]
+    if new:
+        notes += (f"new heads, which the model did not have: {', '.join(new)}",)
+    left = [name for name in model.heads if name not in heads]
+    if left:
+        notes += (f"heads of the model that nothing trains, and that are left out: {', '.join(left)}",)
+    return InitialModel(_criterion(encoder, recipe, heads), encoder.config, notes)
+
+
+def _continue_pair(recipe: Recipe, tokenizer: Tokenizer, folder: Path) -> InitialModel:
+    """ELECTRA's generator and discriminator, which have one vocabulary."""
+    found = Electra.from_pretrained(folder)
+    discriminator, notes = _as_asked(found.discriminator, recipe)
+    generator, _ = _as_asked(found.generator, recipe)
+    pair = Electra(generator, discriminator, share_embeddings=found.share_embeddings)
+    pair.load_state_dict(found.state_dict())
+    check_length(discriminator.config, recipe.data.longest)
+    heads: dict[str, nn.Module] = {"mlm": pair.generator_head}
+    if pair.share_embeddings:
+        notes += _fit_vocabulary(recipe, tokenizer, folder, discriminator, heads)
+        size, pad_id = discriminator.config.vocab_size, discriminator.config.pad_id
+        generator.config = replace(generator.config, vocab_size=size, pad_id=pad_id)
+    else:
+        notes += _fit_vocabulary(recipe, tokenizer, folder, discriminator, {})
+        _fit_vocabulary(recipe, tokenizer, folder, generator, heads)
+    return InitialModel(_criterion(pair, recipe, {}), discriminator.config, notes)
+
+
+def _as_asked(encoder: Encoder, recipe: Recipe) -> tuple[Encoder, tuple[str, ...]]:
+    """The encoder with the settings of the recipe that leave its weights what they are; what else was asked for."""
+    held = encoder.shape if isinstance(encoder, Elmo) else encoder.config
+    wanted = recipe.encoder
+    if encoder.config.positions == "relative":
+        wanted = {**_remembered(recipe), **wanted}
+    asked = _change_config(held, wanted)
+    differing = {name for name in wanted if getattr(asked, name) != getattr(held, name)}
+    changes = set() if isinstance(encoder, TransformersEncoder) else differing & _SETTINGS
+    notes = tuple(
+        f"encoder.{name} stays {getattr(held, name)}, as the model has it"
+        for name in wanted
+        if name in differing and name not in changes
+    )
+    if not changes:
+        return encoder, notes
+    shape = replace(held, **{name: getattr(asked, name) for name in changes})
+    changed = Elmo(shape) if isinstance(shape, ElmoConfig) else build_encoder(shape)
+    changed.load_state_dict(encoder.state_dict())
+    return changed, notes
+
+
+def _fit_vocabulary(
+    recipe: Recipe, tokenizer: Tokenizer, folder: Path, encoder: Encoder, heads: dict[str, nn.Module]
+) -> tuple[str, ...]:
+    """Give the model the vocabulary of the corpus, if that was asked for; else refuse another one than its own."""
+    try:
+        own = Tokenizer.load(folder)
+    except InputError:
+        raise InputError("no tokenizer beside the model", path=folder, fix="put its tokenizer files there") from None
+    check_model_case(folder, tokenizer, "of the corpus")
+    if own.fingerprint == tokenizer.fingerprint:
+        return ()
+    if not recipe.extend_vocabulary:
+        if own.vocabulary == tokenizer.vocabulary:
+            raise InputError(
+                "the corpus was prepared with another tokenizer of the same vocabulary, which splits text otherwise",
+                path=folder,
+                fix=f"prepare it with --tokenizer {folder}",
+            )
+        fix = f"prepare the corpus with --tokenizer {folder}, or set extend_vocabulary=true"
+        raise InputError("the corpus was prepared with another tokenizer than the model's", path=folder, fix=fix)
+    if isinstance(encoder, Elmo):
+        raise ConfigError("the vocabulary of an ELMo cannot be extended", fix="set extend_vocabulary=false")
+    transfer = transfer_vocabulary(encoder, heads, own, tokenizer)
+    return (
+        f"vocabulary: {transfer.kept:,} tokens kept, {transfer.new:,} new ones begin as the mean of their old pieces",
+    )
+
+
+def _criterion(model: Encoder | Electra, recipe: Recipe, heads: dict[str, nn.Module]) -> Criterion:
+    if (
+        isinstance(model, Encoder)
+        and model.pooler is not None
+        and not recipe.weighs("nsp")
+        and not recipe.weighs("sop")
+    ):
+        model.pooler.requires_grad_(False)  # processes that share their gradients wait for each one that is expected
+    span_boundary = None if "sbo" in heads else recipe.span_boundary
+    return build_criterion(model, recipe.objectives, heads=heads, span_boundary=span_boundary)

@@ -1,0 +1,130 @@
+"""Who sees whom, under any recipe: what is known of a block when one of its tokens is predicted.
+
+What enters are the examples of a corpus under a recipe; what leaves is a square for a block, with a row for every token
+that asks and a column for every token that may be seen. So the objectives can be laid side by side: masks, which leave
+most of a block to be seen from everywhere and hide the rest from all; one direction or both; an order of prediction.
+
+Shapes: T tokens of a block.
+"""
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spanlab.corruption import ExampleBatch
+from spanlab.corruption.examples import Flags
+from spanlab.pretraining.examples import Examples
+
+_SAMPLE = 128
+"""Blocks that the shares are taken over, at the most."""
+
+
+class Cell(IntEnum):
+    """What the token of a row knows of the token of a column."""
+
+    HIDDEN = 0
+    SEEN_UNASKED = 1
+    """Seen by a token that is not predicted."""
+    SEEN = 2
+    SEEN_FROM_BEHIND = 3
+    """Seen by the second reader, who comes from the end (ELMo)."""
+    REPLACED = 4
+    """Something stands in its place: [MASK], or another token."""
+    ITSELF = 5
+    """What is asked for."""
+
+
+@dataclass(frozen=True)
+class Visibility:
+    """One block."""
+
+    tokens: tuple[str, ...]
+    """What was there."""
+    cells: NDArray[np.uint8]
+    """(T, T) a `Cell` for each pair: rows ask, columns are seen."""
+    readers: int = 1
+    """How often each token is predicted: twice where two directions each see their own side."""
+
+    @property
+    def asked(self) -> Flags:
+        """(T,) which tokens are predicted."""
+        flags: Flags = np.diagonal(self.cells) == Cell.ITSELF
+        return flags
+
+    @property
+    def seen_share(self) -> float:
+        """How much of its block is known when a token of it is predicted, on average."""
+        seen = np.isin(self.cells[self.asked], (Cell.SEEN, Cell.SEEN_FROM_BEHIND))
+        return float(seen.mean()) / self.readers if seen.size else 0.0
+
+
+@dataclass(frozen=True)
+class SightReport:
+    """Blocks, and shares over more of them."""
+
+    title: str
+    blocks: tuple[Visibility, ...]
+    samples: int
+    predicted_share: float
+    """Predicted tokens over all tokens, special ones included."""
+    seen_share: float
+
+
+def report_sight(examples: Examples, *, blocks: int = 1, epoch: int = 0) -> SightReport:
+    """Look at the first samples of the corpus."""
+    count = min(len(examples), max(blocks, _SAMPLE))
+    seen = [sight_of(examples, number, epoch) for number in range(count)]
+    objectives = " + ".join(name for name in examples.recipe.objectives if examples.recipe.weighs(name))
+    return SightReport(
+        title=f"{examples.recipe.system}, {objectives}",
+        blocks=tuple(seen[:blocks]),
+        samples=count,
+        predicted_share=float(np.mean([sight.asked.mean() for sight in seen])),
+        seen_share=float(np.mean([sight.seen_share for sight in seen])),
+    )
+
+
+def sight_of(examples: Examples, number: int, epoch: int = 0) -> Visibility:
+    """The block of one sample."""
+    if examples.recipe.predicts_next:
+        ids, cells = examples.framed([number]).ids, None
+    else:
+        batch = examples.batch([number], epoch)
+        ids, cells = batch.original_ids, _of_order(batch) if batch.order is not None else _of_masks(batch)
+    vocabulary = examples.corpus.tokenizer.vocabulary
+    tokens = tuple(vocabulary[identity] for identity in ids.tolist())
+    if cells is not None:
+        return Visibility(tokens, cells)
+    both = examples.recipe.weighs("bilm")
+    return Visibility(tokens, _of_directions(len(tokens), both=both), readers=2 if both else 1)
+
+
+def _of_directions(length: int, *, both: bool) -> NDArray[np.uint8]:
+    """What comes before each token and, for two readers, what comes after it."""
+    cells = np.tril(np.full((length, length), Cell.SEEN, np.uint8), -1)
+    if both:
+        cells += np.triu(np.full((length, length), Cell.SEEN_FROM_BEHIND, np.uint8), 1)
+    # In one direction the first token has nothing to be predicted from.
+    asked = np.arange(0 if both else 1, length)
+    cells[asked, asked] = Cell.ITSELF
+    return cells
+
+
+def _of_order(batch: ExampleBatch) -> NDArray[np.uint8]:
+    assert batch.order is not None
+    sees: Flags = batch.order.rank[None, :] < batch.order.sight[:, None]
+    cells = np.where(sees, Cell.SEEN_UNASKED, Cell.HIDDEN).astype(np.uint8)
+    cells[batch.positions] = np.where(sees[batch.positions], Cell.SEEN, Cell.HIDDEN)
+    cells[batch.positions, batch.positions] = Cell.ITSELF
+    return cells
+
+
+def _of_masks(batch: ExampleBatch) -> NDArray[np.uint8]:
+    """Everyone sees every place; at some something else stands."""
+    cells = np.full((len(batch.input_ids),) * 2, Cell.SEEN_UNASKED, np.uint8)
+    cells[batch.positions] = Cell.SEEN
+    cells[:, batch.input_ids != batch.original_ids] = Cell.REPLACED
+    cells[batch.positions, batch.positions] = Cell.ITSELF
+    return cells

@@ -1,0 +1,137 @@
+"""A passage of the almanac with all its layers, drawn for a terminal.
+
+Under each line of the text stand the marks of its mentions: type and number, in the colour of the type or of the
+cluster. Nothing is told by colour alone, so that the drawing survives a pipe.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from spanlab.samples import Mention, Passage, Question, Sentence
+from spanlab.samples.span_lanes import DrawnLine, Mark, draw_lines
+
+TYPE_COLOURS = {
+    "PER": "bright_blue",
+    "ORG": "bright_magenta",
+    "LOC": "bright_green",
+    "DATE": "bright_cyan",
+    "WORK": "bright_red",
+    "PRODUCT": "orange3",
+    "QUANTITY": "bright_yellow",
+    "EVENT": "medium_purple1",
+}
+CLUSTER_COLOURS = ("cyan", "yellow", "green", "magenta", "red", "blue", "dark_orange", "deep_pink3", "chartreuse3")
+MARGIN = 2
+
+
+def draw_passage(passage: Passage, width: int) -> RenderableType:
+    """Title, text with its mentions, clusters, relations, questions and pairs."""
+    about = [passage.language, passage.topic, passage.style, passage.split, passage.sentiment]
+    head = Text(passage.id, style="bold") + Text("  " + " · ".join(part for part in about if part), style="dim")
+    parts: list[RenderableType] = [head, Text(passage.title, style="bold italic"), Text()]
+    for before, sentence in zip((None, *passage.sentences), passage.sentences, strict=False):
+        if before and "\n" in passage.text[before.end : sentence.start]:
+            parts.append(Text())
+        parts += _draw_sentence(passage, sentence, width)
+    for name, lines in (
+        ("Clusters", _clusters(passage)),
+        ("Relations", _relations(passage)),
+        ("Questions", _questions(passage.questions)),
+        ("Pairs", _pairs(passage)),
+    ):
+        parts += [Text(), Text(name, style="bold underline"), *lines]
+    return Group(*parts)
+
+
+def list_passages(passages: Sequence[Passage]) -> RenderableType:
+    """A table of passages, one a line."""
+    table = Table(box=None, pad_edge=False, header_style="bold underline")
+    for name in ("id", "style", "split"):
+        table.add_column(name, no_wrap=True, min_width=max(len(getattr(passage, name)) for passage in passages))
+    table.add_column("title", overflow="fold")
+    for passage in passages:
+        table.add_row(passage.id, passage.style, passage.split, Text(passage.title))
+    return table
+
+
+def _draw_sentence(passage: Passage, sentence: Sentence, width: int) -> Iterator[Text]:
+    mentions = [m for m in passage.mentions if sentence.start <= m.start < sentence.end]
+    margin = Text("* " if sentence.key else "  ", style="bold")
+    for line in draw_lines(passage.text, sentence.start, sentence.end, mentions, width - MARGIN):
+        yield margin + _coloured(passage, line, mentions)
+        margin = Text(" " * MARGIN)
+        for lane in line.lanes:
+            yield margin + _draw_lane(lane)
+
+
+def _coloured(passage: Passage, line: DrawnLine, mentions: Sequence[Mention]) -> Text:
+    text = Text(passage.text[line.start : line.end])
+    for mention in mentions:
+        text.stylize(f"bold {_colour(mention)}", max(0, mention.start - line.start), max(0, mention.end - line.start))
+    return text
+
+
+def _colour(mention: Mention) -> str:
+    return TYPE_COLOURS[mention.label] if mention.label else _cluster_colour(mention.entity or 0)
+
+
+def _cluster_colour(entity: int) -> str:
+    return CLUSTER_COLOURS[(entity - 1) % len(CLUSTER_COLOURS)]
+
+
+def _draw_lane(lane: Sequence[Mark]) -> Text:
+    text = Text()
+    for mark in lane:
+        text.append(" " * (mark.start - len(text)))
+        text.append_text(_draw_mark(mark))
+    return text
+
+
+def _draw_mark(mark: Mark) -> Text:
+    """The label between corners where the mention leaves room for them, else the label alone."""
+    colour = _colour(mark.mention)
+    label = Text(mark.label, style=colour)
+    if mark.mention.entity:
+        digits = len(str(mark.mention.entity))
+        label.stylize(f"bold {_cluster_colour(mark.mention.entity)}", len(label) - digits)
+    room = mark.end - mark.start - len(label)
+    if room < 2:
+        return label
+    left, right = "╰" if mark.begins else "─", "╯" if mark.ends else "─"
+    return Text(left, style=colour) + label + Text("─" * (room - 2) + right, style=colour)
+
+
+def _clusters(passage: Passage) -> Iterator[Text]:
+    for cluster in passage.clusters:
+        number = cluster[0].entity or 0
+        line = Text(f"  {number:>2}  ", style=f"bold {_cluster_colour(number)}")
+        yield line + Text(" · ".join(passage.span(mention) for mention in cluster), style="not bold default")
+
+
+def _relations(passage: Passage) -> Iterator[Text]:
+    for relation in passage.relations:
+        line = Text("  ") + _entity(passage, relation.head)
+        yield line + Text(f" ──{relation.label}──▶ ", style="dim") + _entity(passage, relation.tail)
+
+
+def _entity(passage: Passage, number: int) -> Text:
+    name = passage.name_of(number)
+    return Text(passage.span(name), style=_colour(name)) + Text(f" {number}", style=f"bold {_cluster_colour(number)}")
+
+
+def _questions(questions: Sequence[Question]) -> Iterator[Text]:
+    for number, question in enumerate(questions, start=1):
+        yield Text(f"  {number}  {question.text}")
+        if question.answers:
+            yield Text("     " + " / ".join(answer.text for answer in question.answers), style="green")
+        elif question.tempting:
+            yield Text("     no answer", style="red") + Text(f" (tempting: {question.tempting.text})", style="dim")
+
+
+def _pairs(passage: Passage) -> Iterator[Text]:
+    for pair in passage.pairs:
+        yield Text("  = " if pair.same else "  ≠ ", style="bold green" if pair.same else "bold red") + Text(pair.text_a)
+        yield Text("    " + pair.text_b)

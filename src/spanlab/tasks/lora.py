@@ -1,0 +1,83 @@
+"""Which weights of an encoder learn: all, the upper layers, or low-rank adapters in place of its matrices.
+
+An adapter (Hu et al. 2021) adds `B·A·α/r` to a matrix that stays as it is; B begins at zero, so nothing changes before
+the first step. It sits on the weight itself (a parametrisation), so whatever computes with the weight, fused or not,
+sees the sum; on saving, the sum is the weight.
+"""
+
+import copy
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import parametrize
+
+from spanlab.encoder import Encoder
+from spanlab.errors import ConfigError
+from spanlab.tasks.config import TuningConfig
+
+
+class LowRank(nn.Module):
+    """The change that one adapter makes to its matrix."""
+
+    def __init__(self, weight: Tensor, rank: int, alpha: float) -> None:
+        super().__init__()
+        rows, columns = weight.shape
+        self.scale = alpha / rank
+        self.down = nn.Parameter(torch.empty(rank, columns))
+        self.up = nn.Parameter(torch.zeros(rows, rank))
+        nn.init.kaiming_uniform_(self.down, a=math.sqrt(5))
+
+    def forward(self, weight: Tensor) -> Tensor:
+        """The matrix with the change added."""
+        return weight + self.up @ self.down * self.scale
+
+
+def adapt(encoder: Encoder, tuning: TuningConfig) -> None:
+    """Freeze what is not to learn, and put adapters in where they are asked for."""
+    if tuning.freeze:
+        _freeze(encoder, tuning.freeze)
+    if tuning.lora:
+        encoder.requires_grad_(False)
+        if getattr(encoder, "pooler", None) is not None:  # it learns as a head does
+            encoder.pooler.requires_grad_(True)  # type: ignore[union-attr]
+        for module in matrices_of(encoder).values():
+            change = LowRank(module.weight, tuning.lora, tuning.lora_alpha)
+            parametrize.register_parametrization(module, "weight", change)
+
+
+def merged(encoder: Encoder) -> Encoder:
+    """The encoder with its adapters' changes in its matrices; itself where it has none."""
+    if not any(parametrize.is_parametrized(module) for module in encoder.modules()):
+        return encoder
+    plain = copy.deepcopy(encoder)
+    for parent in list(plain.modules()):
+        for name, module in parent.named_children():
+            if isinstance(module, nn.Linear) and parametrize.is_parametrized(module):
+                setattr(parent, name, _plain(module))
+    return plain
+
+
+def _plain(module: nn.Linear) -> nn.Linear:
+    """The layer as it computes now. (torch's own removal would undo the class that copies share with the original.)"""
+    linear = nn.Linear(module.in_features, module.out_features, bias=module.bias is not None)
+    linear.weight = nn.Parameter(module.weight.detach().clone())
+    linear.bias = module.bias
+    return linear
+
+
+def _freeze(encoder: Encoder, count: int) -> None:
+    if not hasattr(encoder, "layers"):
+        raise ConfigError("tuning.freeze is for SpanLab's own encoders", fix="take tuning.lora, or freeze nothing")
+    if count > len(encoder.layers):
+        raise ConfigError(f"tuning.freeze is {count}, and the encoder has {len(encoder.layers)} layers of its own")
+    for part in (encoder.embeddings, encoder.projection, *encoder.layers[:count]):
+        if part is not None:
+            part.requires_grad_(False)
+
+
+def matrices_of(encoder: Encoder) -> dict[str, nn.Linear]:
+    """Every linear layer of the encoder's blocks by its name; the pooler is more of a head's."""
+    pooler = getattr(encoder, "pooler", None)
+    named = encoder.named_modules()
+    return {name: module for name, module in named if isinstance(module, nn.Linear) and module is not pooler}

@@ -1,0 +1,104 @@
+"""Entities as tags of words, and the best valid sequence of tags.
+
+Tag 0 is outside; label i has the tags 1 + 2i where an entity begins (B) and 2 + 2i inside it (I). A sequence is valid
+if every I follows a B or an I of its own label. `best_tags` is Viterbi under that law alone: where the best tag of each
+unit makes a valid sequence already, it is the answer, so only the others are searched. Because nothing but I is bound,
+a step costs one maximum over all tags and one comparison a label, not tags squared.
+
+Shapes: U units of all sequences, C tags, L labels, B sequences.
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spanlab.arrays import flat_ranges, offsets
+
+Integers = NDArray[np.int64]
+Scores = NDArray[np.floating]
+
+
+def tag_names(labels: Sequence[str]) -> tuple[str, ...]:
+    """(C,) the names of the tags, in their order."""
+    return ("O", *(f"{place}-{label}" for label in labels for place in "BI"))
+
+
+def spans_to_tags(first: Integers, last: Integers, labels: Integers, count: int) -> Integers:
+    """(U,) the tags of `count` units; the spans, (S,) each with first and last unit, must not overlap."""
+    tags = np.zeros(count, dtype=np.int64)
+    widths = last - first + 1
+    tags[flat_ranges(first, widths)] = np.repeat(2 + 2 * labels, widths)
+    tags[first] = 1 + 2 * labels
+    return tags
+
+
+def tags_to_spans(tags: Integers) -> tuple[Integers, Integers, Integers]:
+    """(S,) first units, last units and labels of the entities of a valid sequence of tags."""
+    first = np.flatnonzero(tags % 2 == 1)
+    inside = (tags > 0) & (tags % 2 == 0)
+    stops = np.append(np.flatnonzero(~inside), len(tags))
+    last = stops[np.searchsorted(stops, first, side="right")] - 1
+    return first, last, (tags[first] - 1) // 2
+
+
+def is_valid(tags: Integers, lengths: Integers) -> NDArray[np.bool_]:
+    """(B,) whether each sequence of tags, laid end to end, is valid."""
+    before = np.append(0, tags[:-1])
+    before[offsets(lengths)[lengths > 0]] = 0
+    wrong = (tags > 0) & (tags % 2 == 0) & (before != tags) & (before != tags - 1)
+    faults = np.append(0, np.cumsum(wrong))
+    starts = offsets(lengths)
+    valid: NDArray[np.bool_] = faults[starts + lengths] == faults[starts]
+    return valid
+
+
+def best_tags(scores: Scores, lengths: Integers) -> Integers:
+    """(U,) the valid tags with the highest sum of scores.
+
+    Args:
+        scores: (U, C) of all sequences laid end to end.
+        lengths: (B,) units of each; they add up to U.
+    """
+    tags: Integers = scores.argmax(axis=1).astype(np.int64)
+    starts = offsets(lengths)
+    for sequence in np.flatnonzero(~is_valid(tags, lengths)).tolist():
+        here = slice(starts[sequence], starts[sequence] + lengths[sequence])
+        tags[here] = _viterbi(scores[here].tolist())
+    return tags
+
+
+def _viterbi(scores: list[list[float]]) -> list[int]:
+    """The best valid tags of one sequence.
+
+    Plain numbers: a row of some ten tags is too short for arrays to pay.
+    """
+    begins, insides = range(1, len(scores[0]), 2), range(2, len(scores[0]), 2)
+    best = [score if tag not in insides else -math.inf for tag, score in enumerate(scores[0])]
+    before: list[list[int]] = []  # for each step after the first and each tag, the tag before it
+    for row in scores[1:]:
+        highest = max(best)
+        anything = best.index(highest)
+        came = [anything] * len(row)
+        now = [highest + score for score in row]
+        for begin, inside in zip(begins, insides, strict=True):
+            came[inside] = inside if best[inside] > best[begin] else begin
+            now[inside] = best[came[inside]] + row[inside]
+        before.append(came)
+        best = now
+    path = [best.index(max(best))]
+    for came in reversed(before):
+        path.append(came[path[-1]])
+    return path[::-1]
+
+
+def span_scores(scores: Scores, tags: Integers, first: Integers, last: Integers) -> NDArray[np.float64]:
+    """(S,) how sure a span is: the mean probability of its units' tags."""
+    if not len(first):
+        return np.zeros(0)
+    shifted = np.exp(scores.astype(np.float64) - scores.max(axis=1, keepdims=True))
+    chosen = shifted[np.arange(len(tags)), tags] / shifted.sum(axis=1)
+    sums = np.append(0.0, np.cumsum(chosen))
+    means: NDArray[np.float64] = (sums[last + 1] - sums[first]) / (last - first + 1)
+    return means

@@ -1,0 +1,157 @@
+"""An encoder with the heads of one or more tasks, as the training loop sees it.
+
+A batch belongs to one task; the encoder is shared. The loss of a task is the sum over its terms divided by its terms in
+the whole step, and the tasks' losses are weighted and added. Weights are fixed, or learnt beside everything else: with
+`s` the logarithm of a task's variance, its loss L counts as `exp(-s) L + s / 2` (Kendall et al. 2018), so that tasks
+whose loss stays high count for less.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from spanlab.encoder import Encoder
+from spanlab.encoder.model import EncoderOutput
+from spanlab.errors import ConfigError
+from spanlab.objectives.objective import CriterionLoss, ObjectiveLoss
+from spanlab.tasks.head import Answering, Encoded, Head
+from spanlab.tasks.sample import SampleBatch, TensorBatch
+from spanlab.tasks.task_adapters import TaskAdapters
+from spanlab.training.distributed import whole
+
+
+class MultiTaskNetwork(nn.Module):
+    """`encoder`, `heads.NAME`, `own.NAME`, `log_variances.NAME`: the names that `training.lr_factors` can speak of."""
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        heads: Mapping[str, Head],
+        weights: Mapping[str, float] = MappingProxyType({}),
+        *,
+        own: Mapping[str, TaskAdapters] = MappingProxyType({}),
+        learn_weights: bool = False,
+    ) -> None:
+        """`weights` has a factor by task, 1 where it has none; `own` what tasks have of their own in the encoder."""
+        super().__init__()
+        for name in own:
+            if isinstance(heads[name], Answering):
+                cause = f"'{name}' writes text, and cannot have parts of its own in the encoder"
+                raise ConfigError(cause, fix="add it without adapters and task embeddings")
+        self.encoder = encoder
+        self.heads = nn.ModuleDict({name: cast(nn.Module, head) for name, head in heads.items()})
+        self.own = nn.ModuleDict(own)
+        self.weights = {name: weights.get(name, 1.0) for name in heads}
+        uncertain = heads if learn_weights else ()
+        self.log_variances = nn.ParameterDict({name: nn.Parameter(torch.zeros(1)) for name in uncertain})
+        pooler = getattr(encoder, "pooler", None)
+        if pooler is not None and not any(head.uses_pooler for head in heads.values()):
+            pooler.requires_grad_(False)  # processes wait for every gradient, and none would come
+
+    def head(self, task: str) -> Head:
+        """The head of a task."""
+        return cast(Head, self.heads[task])
+
+    def own_parts(self, task: str) -> TaskAdapters | None:
+        """What a task has of its own in the encoder."""
+        return cast(TaskAdapters, self.own[task]) if task in self.own else None
+
+    def counts(self, batch: SampleBatch) -> dict[str, int]:
+        """The terms of each task in this batch."""
+        return {name: self.head(name).count(batch) if name == batch.task else 0 for name in self.heads}
+
+    def forward(
+        self,
+        batch: TensorBatch,
+        counts: Mapping[str, int] | None = None,
+        *,
+        answer: bool = False,
+        most_tokens: int | None = None,
+    ) -> Any:  # noqa: ANN401 (a CriterionLoss, or the head's own tensors)
+        """The loss of this batch as a part of a step with `counts` terms; alone, its own counts.
+
+        With `answer` the head's logits instead, computed at most `most_tokens` tokens at a time. Both go through this
+        one method, since a model that is spread over processes is only whole inside it.
+        """
+        task = batch.batch.task
+        head = self.head(task)
+        if answer and isinstance(head, Answering):
+            return head.answer(self.encoder, batch)
+        logits = head(encode_samples(self.encoder, batch, most_tokens=most_tokens, own=self.own_parts(task)))
+        if answer:
+            return logits
+        part = head.loss(logits, batch)
+        terms = part.count if counts is None else counts[task]
+        value = self._weigh(task, part, max(1, terms))
+        zero = part.total.new_zeros(())
+        none = ObjectiveLoss(total=zero, count=0, tallies={"correct": zero})
+        return CriterionLoss(value=value, parts={name: part if name == task else none for name in self.heads})
+
+    def _weigh(self, task: str, part: ObjectiveLoss, terms: int) -> Tensor:
+        """What a batch adds to the loss of its step, which has `terms` terms of this task."""
+        if task not in self.log_variances:
+            return self.weights[task] / terms * part.total
+        log_variance: Tensor = self.log_variances[task].squeeze()
+        mean, share = part.total / terms, part.count / terms
+        return self.weights[task] * (torch.exp(-log_variance) * mean + share * log_variance / 2)
+
+    def metrics(self, parts: Mapping[str, ObjectiveLoss]) -> dict[str, float]:
+        """`loss.NAME`, `accuracy.NAME`, … of losses that were added up; `weight.NAME` where weights are learnt."""
+        found = {
+            f"{metric}.{name}": value
+            for name in self.heads
+            for metric, value in self.head(name).metrics(parts[name]).items()
+        }
+        # Between steps a sharded weight lies in parts on all processes; they ask for the whole together.
+        seen = {name: whole(self.log_variances[name]) for name in self.log_variances if parts[name].count}
+        return found | {f"weight.{name}": self.weights[name] * torch.exp(-s).item() for name, s in seen.items()}
+
+
+def encode_samples(
+    encoder: Encoder, batch: TensorBatch, *, most_tokens: int | None = None, own: TaskAdapters | None = None
+) -> Encoded:
+    """Run the encoder on a batch; with `most_tokens`, a sample beyond that is run a few sequences at a time.
+
+    Running in turn bounds memory where no gradient is kept, and changes nothing: sequences do not see each other.
+    `own` is what the batch's task has of its own in the encoder.
+    """
+    prefixed = {} if batch.prefixes_B is None else {"prefix_lengths": batch.prefixes_B}
+
+    def run(ids_N: Tensor, segments_N: Tensor | None, lengths_B: Tensor) -> EncoderOutput:
+        if own is not None:
+            return own.encode(encoder, ids_N, segments_N, lengths_B)
+        return encoder(ids_N, token_type_ids=segments_N, lengths=lengths_B, **prefixed)  # type: ignore[no-any-return]
+
+    table_VE = encoder.word_table if encoder.config.causal else None
+    if most_tokens is None or batch.input_ids_N.shape[0] <= most_tokens:
+        output = run(batch.input_ids_N, batch.segment_ids_N, batch.lengths_B)
+        return Encoded(hidden_ND=output.hidden, pooled_BD=output.pooled, batch=batch, word_table_VE=table_VE)
+    assert batch.prefixes_B is None, "heads of sequences with a prefix answer themselves"
+    hidden, pooled, start, first = [], [], 0, 0
+    for lengths in _within(batch.lengths_B.tolist(), most_tokens):
+        here = slice(start, start + sum(lengths))
+        segments = None if batch.segment_ids_N is None else batch.segment_ids_N[here]
+        output = run(batch.input_ids_N[here], segments, batch.lengths_B[first : first + len(lengths)])
+        hidden.append(output.hidden)
+        pooled.append(output.pooled)
+        start, first = here.stop, first + len(lengths)
+    by_pooler = [each for each in pooled if each is not None]
+    return Encoded(
+        hidden_ND=torch.cat(hidden),
+        pooled_BD=torch.cat(by_pooler) if by_pooler else None,
+        batch=batch,
+        word_table_VE=table_VE,
+    )
+
+
+def _within(lengths: list[int], most: int) -> list[list[int]]:
+    """The lengths in runs that add up to at most `most`, or hold one."""
+    runs: list[list[int]] = [[]]
+    for length in lengths:
+        if runs[-1] and sum(runs[-1]) + length > most:
+            runs.append([])
+        runs[-1].append(length)
+    return runs

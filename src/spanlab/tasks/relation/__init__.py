@@ -1,0 +1,1 @@
+"""Relations between the entities of a text."""

@@ -1,0 +1,1 @@
+"""What tasks that predict spans share: span vectors, units that carry labels, pruning, drawing."""

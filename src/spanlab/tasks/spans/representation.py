@@ -1,0 +1,214 @@
+"""Spans of a packed row of tokens: all of them up to a width, and a vector for each.
+
+What enters are hidden states (N, D) as a packed batch leaves the encoder; spans are index arrays into that row, so
+spans of many windows and documents live in one list. Entities, answers, mentions and relation arguments are all made
+here.
+
+A vector is put together from its end points (as they are, or through a network for starts and one for ends), from what
+lies inside (mean, maximum, or attention to a head word as in end-to-end coreference) and from the width. Nothing of
+shape (spans, width, D) is ever made: what is inside is summed by `embedding_bag` straight from the row. Where a linear
+layer follows, `project` applies it at the N tokens and gathers, which saves a factor of the width over concatenating
+first; the result is the same.
+
+Shapes: N tokens in a row, S spans, D width of the encoder, F features of a span, R ranges, G tokens in all spans.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from spanlab.arrays import flat_ranges
+from spanlab.encoder.dropout import Dropout
+from spanlab.encoder.layers import ACTIVATIONS
+from spanlab.encoder.model import init_weights
+from spanlab.errors import ConfigError
+
+Integers = NDArray[np.int64]
+Ends = Literal["concatenated", "networks", "none"]
+Inside = Literal["none", "mean", "max", "attention"]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Spans:
+    """S spans of a row, on a device."""
+
+    first_S: Tensor
+    """Their first tokens."""
+    last_S: Tensor
+    """Their last tokens, inclusive."""
+    widths_S: Tensor
+    """How wide each is, from 1, in whatever it was enumerated by: tokens or words."""
+
+    @classmethod
+    def of(cls, first: Integers, last: Integers, widths: Integers | None = None) -> "Spans":
+        """From arrays on the host; without `widths`, tokens are counted."""
+        counted = last - first + 1 if widths is None else widths
+        first_S, last_S, widths_S = (torch.from_numpy(np.ascontiguousarray(array)) for array in (first, last, counted))
+        return cls(first_S=first_S, last_S=last_S, widths_S=widths_S)
+
+    def __len__(self) -> int:
+        return len(self.first_S)
+
+    def to(self, device: torch.device | str) -> "Spans":
+        """The same spans on a device."""
+        first_S, last_S, widths_S = (tensor.to(device) for tensor in (self.first_S, self.last_S, self.widths_S))
+        return Spans(first_S=first_S, last_S=last_S, widths_S=widths_S)
+
+    def select(self, chosen_K: Tensor) -> "Spans":
+        """Some of them, by number or by a mask."""
+        return Spans(first_S=self.first_S[chosen_K], last_S=self.last_S[chosen_K], widths_S=self.widths_S[chosen_K])
+
+
+def enumerate_spans(starts: Integers, lengths: Integers, max_width: int) -> tuple[Integers, Integers]:
+    """(S,) and (S,): first and last place of every span of up to `max_width` places that lies within one range.
+
+    Args:
+        starts: (R,) where each range (a sentence, the text of a window) begins.
+        lengths: (R,) how many places it has.
+        max_width: The widest span, in places.
+
+    Returns:
+        Spans in the order of their first place, then of their last.
+    """
+    places = flat_ranges(starts, lengths)
+    stops = np.repeat(starts + lengths, lengths)
+    widths = np.minimum(stops - places, max_width)
+    return np.repeat(places, widths), flat_ranges(places, widths)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpanConfig:
+    """What a span's vector is made of."""
+
+    ends: Ends = "concatenated"
+    """The first and the last token: as they are, through a network each, or left out."""
+    network_width: int = 150
+    """Of the two networks."""
+    inside: Inside = "attention"
+    """What lies between: its mean, its maximum, its attended head, or nothing."""
+    width_features: int = 20
+    """The size of the vector that tells the width; 0 leaves it out."""
+    max_width: int = 30
+    """Widths with a vector of their own; wider spans share the last."""
+
+    def __post_init__(self) -> None:
+        if self.ends == "none" and self.inside == "none":
+            raise ConfigError("a span is told neither its ends nor its inside", fix="give one of `ends` and `inside`")
+        if self.max_width < 1:
+            raise ConfigError(f"'max_width' is {self.max_width}; it must be at least 1")
+        if self.network_width < 1 or self.width_features < 0:
+            raise ConfigError("'network_width' must be at least 1 and 'width_features' must not be negative")
+
+
+class EndPointNetwork(nn.Module):
+    """One hidden layer, as the end points of a span pass through."""
+
+    def __init__(self, width: int, out: int, dropout: float) -> None:
+        super().__init__()
+        self.inner = nn.Linear(width, out)
+        self.outer = nn.Linear(out, out)
+        self.dropout = Dropout(dropout)
+
+    def forward(self, x_ND: Tensor) -> Tensor:
+        """(N, out)."""
+        return self.outer(self.dropout(ACTIVATIONS["gelu"](self.inner(x_ND))))  # type: ignore[no-any-return]
+
+
+class SpanRepresentation(nn.Module):
+    """A vector for each span of a packed row."""
+
+    def __init__(self, width: int, config: SpanConfig, *, dropout: float = 0.1, init_std: float = 0.02) -> None:
+        super().__init__()
+        self.config = config
+        networks = config.ends == "networks"
+        self.start_network = EndPointNetwork(width, config.network_width, dropout) if networks else None
+        self.end_network = EndPointNetwork(width, config.network_width, dropout) if networks else None
+        self.attention = nn.Linear(width, 1) if config.inside == "attention" else None
+        self.widths = nn.Embedding(config.max_width, config.width_features) if config.width_features else None
+        for module in self.modules():
+            init_weights(module, init_std)
+        end = {"concatenated": width, "networks": config.network_width, "none": 0}[config.ends]
+        self._sizes = [end, end, 0 if config.inside == "none" else width, config.width_features]
+
+    @property
+    def features(self) -> int:
+        """F, the size of a span's vector."""
+        return sum(self._sizes)
+
+    def forward(self, hidden_ND: Tensor, spans: Spans) -> Tensor:
+        """(S, F) one vector a span."""
+        parts = []
+        if self.config.ends != "none":
+            start_NE, end_NE = self._end_points(hidden_ND)
+            parts += [start_NE[spans.first_S], end_NE[spans.last_S]]
+        if self.config.inside != "none":
+            parts.append(self._inside(hidden_ND, hidden_ND, spans))
+        if self.widths is not None:
+            parts.append(self.widths(self._width_rows(spans)))
+        return torch.cat(parts, dim=1)
+
+    def project(self, hidden_ND: Tensor, spans: Spans, layer: nn.Linear) -> Tensor:
+        """(S, H) `layer(self(hidden_ND, spans))`, with the layer applied at tokens wherever that gives the same."""
+        start_HE, end_HE, inside_HD, width_HW = torch.split(layer.weight, self._sizes, dim=1)
+        out_SH: Tensor = hidden_ND.new_zeros(()) if layer.bias is None else layer.bias
+        if self.config.ends != "none":
+            start_NE, end_NE = self._end_points(hidden_ND)
+            out_SH = out_SH + F.linear(start_NE, start_HE)[spans.first_S] + F.linear(end_NE, end_HE)[spans.last_S]
+        if self.config.inside == "max":
+            out_SH = out_SH + F.linear(self._inside(hidden_ND, hidden_ND, spans), inside_HD)
+        elif self.config.inside != "none":  # a weighted mean of what a linear layer gives is what it gives of the mean
+            out_SH = out_SH + self._inside(hidden_ND, F.linear(hidden_ND, inside_HD), spans)
+        if self.widths is not None:
+            out_SH = out_SH + F.linear(self.widths.weight, width_HW)[self._width_rows(spans)]
+        return out_SH
+
+    def _end_points(self, hidden_ND: Tensor) -> tuple[Tensor, Tensor]:
+        if self.start_network is None or self.end_network is None:
+            return hidden_ND, hidden_ND
+        return self.start_network(hidden_ND), self.end_network(hidden_ND)
+
+    def _inside(self, hidden_ND: Tensor, values_NV: Tensor, spans: Spans) -> Tensor:
+        """(S, V) the values of each span's tokens, pooled; attention is decided by the hidden states."""
+        if self.attention is not None:
+            return attend(values_NV, self.attention(hidden_ND).squeeze(-1), spans)
+        return pool(values_NV, spans, maximum=self.config.inside == "max")
+
+    def _width_rows(self, spans: Spans) -> Tensor:
+        return spans.widths_S.clamp(max=self.config.max_width) - 1
+
+
+def pool(values_NV: Tensor, spans: Spans, *, maximum: bool = False) -> Tensor:
+    """(S, V) the mean, or the maximum, of the values of each span's tokens."""
+    tokens_G, offsets_S = tokens_of(spans)
+    return F.embedding_bag(tokens_G, values_NV, offsets_S, mode="max" if maximum else "mean")
+
+
+def attend(values_NV: Tensor, scores_N: Tensor, spans: Spans) -> Tensor:
+    """(S, V) the values of each span's tokens, weighted by a softmax of the scores within the span."""
+    tokens_G, offsets_S = tokens_of(spans)
+    weights_G = span_softmax(scores_N.float()[tokens_G], spans.last_S - spans.first_S + 1)
+    return F.embedding_bag(tokens_G, values_NV, offsets_S, mode="sum", per_sample_weights=weights_G.to(values_NV.dtype))
+
+
+def span_softmax(scores_G: Tensor, counts_S: Tensor) -> Tensor:
+    """(G,) the scores of spans laid end to end, `counts_S` (S,) each, as weights that sum to one in every span."""
+    span_G = torch.repeat_interleave(counts_S)
+    highest_S = scores_G.new_full(counts_S.shape, -torch.inf)
+    # The maximum only keeps exp from overflowing: the result does not depend on it, so no gradient goes through it.
+    highest_S = highest_S.scatter_reduce(0, span_G, scores_G.detach(), "amax")
+    raised_G = torch.exp(scores_G - highest_S[span_G])
+    sums_S = torch.zeros_like(highest_S).index_add(0, span_G, raised_G)
+    return raised_G / sums_S[span_G]
+
+
+def tokens_of(spans: Spans) -> tuple[Tensor, Tensor]:
+    """(G,) the tokens of all spans laid end to end, and (S,) where each span's begin among them."""
+    counts_S = spans.last_S - spans.first_S + 1
+    offsets_S = torch.cumsum(counts_S, 0) - counts_S
+    shift_G = torch.repeat_interleave(spans.first_S - offsets_S, counts_S)
+    return torch.arange(len(shift_G), device=shift_G.device) + shift_G, offsets_S

@@ -1,0 +1,105 @@
+"""The head of extractive summaries: how much each sentence belongs in the summary, seen beside all others.
+
+What enters are hidden states of all windows of a document; what leaves is a logit a sentence. The sentences' vectors of
+a document pass together through a few Transformer layers with sinusoidal positions (Liu and Lapata 2019), whatever the
+window they came from; sentences of different documents do not see each other.
+
+Shapes: N tokens, P tokens that stand for sentences, K sentences, S samples (documents), D width.
+"""
+
+import math
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from spanlab.encoder import EncoderConfig
+from spanlab.encoder.attention import LayerContext
+from spanlab.encoder.block import Block
+from spanlab.encoder.model import init_weights
+from spanlab.encoder.packing import pack_lengths
+from spanlab.encoder.positions import sinusoid_table
+from spanlab.objectives.objective import ObjectiveLoss, in_full_precision, loss_and_accuracy
+from spanlab.tasks.head import Encoded
+from spanlab.tasks.sample import SampleBatch, TensorBatch
+
+_HEADS = 8
+"""As published; a width that 8 does not divide gets fewer."""
+
+
+class SentenceHead(nn.Module):
+    """Inter-sentence layers and one logit a sentence."""
+
+    uses_pooler = False
+    standard = None
+
+    def __init__(self, encoder: EncoderConfig, *, layers: int) -> None:
+        super().__init__()
+        shape = EncoderConfig(
+            width=encoder.width,
+            heads=math.gcd(encoder.width, _HEADS),
+            inner_width=4 * encoder.width,
+            norm_place="pre",
+            dropout=encoder.dropout,
+            attention_dropout=encoder.attention_dropout,
+        )
+        self.layers = nn.ModuleList(Block(shape) for _ in range(layers))
+        self.norm = nn.LayerNorm(encoder.width)
+        self.score = nn.Linear(encoder.width, 1)
+        for module in self.modules():
+            init_weights(module, encoder.init_std)
+
+    def count(self, batch: SampleBatch) -> int:
+        """The sentences."""
+        return sum(_sentences(batch))
+
+    def forward(self, encoded: Encoded) -> Tensor:
+        """(K,) logits of all documents' sentences, end to end."""
+        x_KD = sentence_vectors(encoded)
+        lengths = _sentences(encoded.batch.batch)
+        if len(self.layers):
+            table_TD = sinusoid_table(max(lengths), x_KD.shape[1]).to(x_KD)
+            x_KD = x_KD + torch.cat([table_TD[:length] for length in lengths])
+            packing = pack_lengths(len(x_KD), torch.tensor(lengths, device=x_KD.device))
+            x_KD = packing.flatten(x_KD)
+            for layer in self.layers:
+                x_KD, _ = layer(x_KD, LayerContext(packing.runs))
+            x_KD = packing.restore(x_KD)
+        return self.score(self.norm(x_KD)).squeeze(-1)  # type: ignore[no-any-return]
+
+    def loss(self, logits_K: Tensor, batch: TensorBatch) -> ObjectiveLoss:
+        """Binary cross-entropy, summed over sentences."""
+        logits_K, target_K = in_full_precision(logits_K), batch.targets["labels"]
+        total = F.binary_cross_entropy_with_logits(logits_K, target_K.to(logits_K.dtype), reduction="sum")
+        correct = ((logits_K.detach() > 0) == (target_K > 0.5)).sum()
+        return ObjectiveLoss(total=total, count=len(target_K), tallies={"correct": correct})
+
+    def metrics(self, loss: ObjectiveLoss) -> dict[str, float]:
+        """The mean loss and the share of sentences on the right side."""
+        return loss_and_accuracy(loss)
+
+    def split(self, logits_K: Tensor, batch: TensorBatch) -> list[NDArray[np.float32]]:
+        """(K,) the logits of each document."""
+        lengths = _sentences(batch.batch)
+        return np.split(logits_K.float().cpu().numpy(), np.cumsum(lengths)[:-1])
+
+
+def sentence_vectors(encoded: Encoded) -> Tensor:
+    """(K, D) the mean of the tokens that stand for each sentence."""
+    batch = encoded.batch
+    counts_S = batch.input_ids_N.new_tensor([len(sample.features["places"]) for sample in batch.batch.samples])
+    tokens_S = batch.input_ids_N.new_tensor(batch.token_counts)
+    begin_S = torch.cumsum(tokens_S, 0) - tokens_S
+    place_P = batch.features["places"] + torch.repeat_interleave(begin_S, counts_S)
+    counts_K = batch.features["counts"]
+    sentence_P = torch.repeat_interleave(torch.arange(len(counts_K), device=place_P.device), counts_K)
+    hidden_PD = in_full_precision(encoded.hidden_ND.index_select(0, place_P))
+    sum_KD = hidden_PD.new_zeros(len(counts_K), hidden_PD.shape[1]).index_add(0, sentence_P, hidden_PD)
+    return sum_KD / counts_K.unsqueeze(1)
+
+
+def _sentences(batch: SampleBatch) -> list[int]:
+    """(S,) how many sentences each document has."""
+    return [len(sample.features["counts"]) for sample in batch.samples]

@@ -1,0 +1,171 @@
+"""Texts to sequences: special tokens around them, and windows where they are too long.
+
+What enters are texts of any length; what leaves are sequences a model can take, with the place of each text's tokens
+in them. Nothing is cut off unless the user asked for it, and then every sequence of the text says so.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spanlab.errors import ConfigError, InputError
+from spanlab.tasks.config import LongText
+from spanlab.tasks.sample import TokenSequence
+from spanlab.text import Tokenizer
+from spanlab.text.special_tokens import SYSTEMS
+from spanlab.text.tokens import Tokens
+from spanlab.text.windows import Window, cut_windows
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class InputWindow:
+    """A sequence that holds a window over a text, or two windows over two texts."""
+
+    sequence: TokenSequence
+    first: Window
+    """Which tokens of the first text are in it."""
+    first_start: int
+    """Where they begin in the sequence."""
+    second: Window | None = None
+    second_start: int = 0
+    truncated: bool = False
+    """Whether text was cut off that is in no window."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cutting:
+    """The window settings of a model: what a sequence holds, and what happens to text beyond it."""
+
+    length: int
+    stride: int | None = None
+    long_text: LongText = "windows"
+
+
+class Windower:
+    """A tokenizer with its system's special tokens and a model's window settings."""
+
+    def __init__(self, tokenizer: Tokenizer, cutting: Cutting, *, segments: int) -> None:
+        """`segments` is how many the encoder tells apart."""
+        self.tokenizer, self.cutting = tokenizer, cutting
+        frame = SYSTEMS[tokenizer.system].frame
+        single, pair = frame if frame is not None else ("$A:0", "$A:0 $B:1")
+        self._single, self._pair = (_parse(template, tokenizer) for template in (single, pair))
+        self._segments = segments if segments > 1 else 0
+
+    def tokenize(self, texts: Sequence[str]) -> list[Tokens]:
+        """The tokens of texts, without special ones."""
+        return self.tokenizer.encode_batch(texts)
+
+    def reserved(self, *, pair: bool = False) -> int:
+        """How many special tokens a sequence has."""
+        return sum(isinstance(piece, int) for piece, _ in (self._pair if pair else self._single))
+
+    def single(self, tokens: Tokens) -> list[InputWindow]:
+        """A text alone: one sequence, or a window each."""
+        windows, truncated = self._cut(len(tokens), self.cutting.length - self.reserved(), self.cutting.stride)
+        return [
+            InputWindow(sequence=sequence, first=window, first_start=starts["$A"], truncated=truncated)
+            for window in windows
+            for sequence, starts in [self._put_together(self._single, {"$A": (tokens, window)})]
+        ]
+
+    def in_windows(self, tokens: Tokens, windows: Sequence[Window]) -> list[InputWindow]:
+        """A text alone, in windows that the caller cut."""
+        return [
+            InputWindow(sequence=sequence, first=window, first_start=starts["$A"])
+            for window in windows
+            for sequence, starts in [self._put_together(self._single, {"$A": (tokens, window)})]
+        ]
+
+    def question(self, question: Tokens, context: Tokens) -> list[InputWindow]:
+        """A question whole, before windows over its context."""
+        room = self.cutting.length - self.reserved(pair=True) - len(question)
+        if room < 1:
+            cause = f"a question of {len(question)} tokens leaves no room for its context in {self.cutting.length}"
+            raise InputError(cause, fix="use a shorter question or a larger data.length")
+        windows, truncated = self._cut(len(context), room, self.cutting.stride)
+        whole = Window(0, len(question))
+        return [self._paired(question, context, whole, window, truncated=truncated) for window in windows]
+
+    def pair(self, first: Tokens, second: Tokens) -> list[InputWindow]:
+        """Two texts in one sequence; where they are too long, every window over one with every window over the other.
+
+        A text that takes up to half of the room stays whole, and the other has the rest.
+        """
+        room = self.cutting.length - self.reserved(pair=True)
+        if room < 2:
+            raise ConfigError(f"data.length {self.cutting.length} has no room for two texts")
+        for_first = max(room // 2, room - len(second)) if len(first) + len(second) > room else max(1, len(first))
+        for_second = room - min(for_first, len(first))
+        firsts, cut_first = self._cut(len(first), for_first, None)
+        seconds, cut_second = self._cut(len(second), max(1, for_second), None)
+        return [
+            self._paired(first, second, one, other, truncated=cut_first or cut_second)
+            for one in firsts
+            for other in seconds
+        ]
+
+    def _cut(self, count: int, room: int, stride: int | None) -> tuple[list[Window], bool]:
+        """Windows over `count` tokens, and whether some are in none."""
+        if room < 1:
+            raise ConfigError(f"data.length {self.cutting.length} has no room for text beside the special tokens")
+        if count <= room:
+            return [Window(0, count)], False
+        if self.cutting.long_text == "error":
+            cause = f"a text has {count} tokens, and there is room for {room}"
+            raise InputError(cause, fix="take data.long_text=windows, or shorten it")
+        if self.cutting.long_text == "truncate":
+            return [Window(0, room)], True
+        return cut_windows(count, length=room, stride=min(stride or max(1, room // 2), room)), False
+
+    def _paired(self, first: Tokens, second: Tokens, one: Window, other: Window, *, truncated: bool) -> InputWindow:
+        sequence, starts = self._put_together(self._pair, {"$A": (first, one), "$B": (second, other)})
+        return InputWindow(
+            sequence=sequence,
+            first=one,
+            first_start=starts["$A"],
+            second=other,
+            second_start=starts["$B"],
+            truncated=truncated,
+        )
+
+    def _put_together(
+        self, template: "Template", texts: dict[str, tuple[Tokens, Window]]
+    ) -> tuple[TokenSequence, dict[str, int]]:
+        """The sequence, and where each text begins in it."""
+        ids: list[NDArray[np.int64]] = []
+        word_starts: list[NDArray[np.bool_]] = []
+        segments: list[int] = []
+        starts: dict[str, int] = {}
+        for piece, segment in template:
+            if isinstance(piece, int):
+                ids.append(np.array([piece]))
+                word_starts.append(np.array([True]))
+            else:
+                tokens, window = texts[piece]
+                starts[piece] = len(segments)
+                ids.append(tokens.ids[window.start : window.end].astype(np.int64))
+                word_starts.append(tokens.word_starts[window.start : window.end])
+            segments += [min(segment, max(0, self._segments - 1))] * len(ids[-1])
+        if not segments:
+            raise InputError("a text has no token", fix="leave empty texts out")
+        told = np.array(segments) if self._segments else None
+        joined = TokenSequence(ids=np.concatenate(ids), segments=told, word_starts=np.concatenate(word_starts))
+        return joined, starts
+
+
+Template = tuple[tuple[int | str, int], ...]
+"""Ids of special tokens, or `$A` and `$B` for the texts, each with its segment."""
+
+
+def _parse(template: str, tokenizer: Tokenizer) -> Template:
+    """`[CLS]:0 $A:0 [SEP]:0` with ids in place of names."""
+
+    def pieces() -> Iterator[tuple[int | str, int]]:
+        for part in template.split():
+            name, _, segment = part.rpartition(":")
+            yield (name if name.startswith("$") else tokenizer.vocabulary.index(name)), int(segment)
+
+    return tuple(pieces())

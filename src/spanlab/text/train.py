@@ -1,0 +1,187 @@
+"""Training a tokenizer from a stream of text.
+
+What enters is text in any number of strings; what leaves is a `Tokenizer`, the same for the same text every time.
+That takes some care: `tokenizers` numbers the characters inside words in the order of a hash table, so that WordPiece
+vocabularies differ from run to run. Here the characters are collected first (`alphabet`), in one more pass over the
+text, and numbered in order. Unigram's pieces are learnt by `unigram_training`.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from spanlab.errors import ConfigError, InputError
+from spanlab.text.alphabet import collect_alphabet
+from spanlab.text.casing import lacks_capitals
+from spanlab.text.special_tokens import SYSTEMS, SpecialTokens, System, frame_sequences
+from spanlab.text.tokenizer import Kind, Tokenizer
+from spanlab.text.unigram_training import train_unigram
+
+_SYSTEM_OF_KIND: dict[Kind, System] = {"wordpiece": "bert", "bpe": "roberta", "unigram": "albert", "word": "elmo"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenizerConfig:
+    """What tokenizer to train."""
+
+    kind: Kind
+    vocab_size: int
+    """Ids in all, special tokens included; a small text may give fewer."""
+    system: System | None = None
+    """Whose special tokens; None: BERT's for wordpiece, RoBERTa's for bpe, ALBERT's for unigram, ELMo's for word."""
+    lowercase: bool = False
+    strip_accents: bool | None = None
+    """None: accents go if capitals go, as in BERT."""
+    split_chinese: bool = True
+    """Whether each Han character is a word to wordpiece and word."""
+    min_frequency: int | None = None
+    """How often a pair (wordpiece, bpe) or a word (unigram, word) must occur to be learnt; None: 2, for unigram 1."""
+
+    def __post_init__(self) -> None:
+        least = len(self.special.tokens) + (256 if self.kind == "bpe" else 1)
+        if self.vocab_size < least:
+            raise ConfigError(f"the vocabulary size is {self.vocab_size}; {self.kind} needs at least {least}")
+        if self.min_frequency is not None and self.min_frequency < 1:
+            raise ConfigError(f"the least frequency is {self.min_frequency}; it must be at least 1")
+        if self.system == "gpt" and self.kind != "bpe":
+            raise ConfigError(f"gpt has no token for the unknown, which {self.kind} needs", fix="use bpe")
+
+    @property
+    def special_system(self) -> System:
+        """The system whose special tokens are used."""
+        return self.system or _SYSTEM_OF_KIND[self.kind]
+
+    @property
+    def special(self) -> SpecialTokens:
+        """The special tokens used."""
+        return SYSTEMS[self.special_system]
+
+    @property
+    def least_frequency(self) -> int:
+        """`min_frequency`, or what it is by default."""
+        return self.min_frequency or (1 if self.kind == "unigram" else 2)
+
+
+def train_tokenizer(texts: Iterable[str], config: TokenizerConfig) -> Tokenizer:
+    """Train on `texts`, which are gone through once or twice: a list or a stream that can be read again."""
+    if isinstance(texts, Iterator):
+        raise TypeError("texts can be read only once; give a list or an object with __iter__")
+    trainers = {"wordpiece": _train_wordpiece, "bpe": _train_bpe, "unigram": _train_unigram, "word": _train_words}
+    backend = trainers[config.kind](texts, config)
+    frame_sequences(backend, config.special_system)
+    words = [word for word in backend.get_vocab() if word not in config.special.tokens]
+    if not words:
+        raise InputError("the text holds no words", fix="give text to train on")
+    if config.kind != "bpe" and not config.lowercase and lacks_capitals(words):
+        raise InputError("the text holds no capital letter, so every capital would be unknown", fix="add --lowercase")
+    return Tokenizer(backend)
+
+
+def _train_wordpiece(texts: Iterable[str], config: TokenizerConfig) -> Any:  # noqa: ANN401 (tokenizers.Tokenizer)
+    from tokenizers import Tokenizer as Backend
+    from tokenizers import decoders, models, trainers
+
+    unknown = config.special.roles["unk"]
+    backend = Backend(models.WordPiece(unk_token=unknown))
+    _split_like_bert(backend, config, clean=True)
+    special = list(config.special.tokens)
+    alphabet = collect_alphabet(
+        texts, backend.normalizer, room=(config.vocab_size - len(special)) // 2, split_chinese=config.split_chinese
+    )
+    inside = [f"##{character}" for character in alphabet.inner]
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=config.vocab_size,
+        min_frequency=config.least_frequency,
+        special_tokens=special + inside,  # the only way to have them numbered in a given order
+        show_progress=False,
+    )
+    backend.train_from_iterator(alphabet.spelled(texts), trainer)
+    fitted = sorted(backend.get_vocab().items(), key=lambda item: item[1])
+    rest = [token for token, _ in fitted if token not in special]
+    vocabulary = {token: number for number, token in enumerate(special + rest)}
+    final = Backend(models.WordPiece(vocabulary, unk_token=unknown))
+    final.normalizer, final.pre_tokenizer = backend.normalizer, backend.pre_tokenizer
+    final.decoder = decoders.WordPiece(prefix="##")
+    final.add_special_tokens(special)
+    return final
+
+
+def _train_words(texts: Iterable[str], config: TokenizerConfig) -> Any:  # noqa: ANN401
+    """Whole words, their characters untouched: what ELMo's character network reads."""
+    from tokenizers import Tokenizer as Backend
+    from tokenizers import models, trainers
+
+    backend = Backend(models.WordLevel(unk_token=config.special.roles["unk"]))
+    _split_like_bert(backend, config, clean=False)
+    trainer = trainers.WordLevelTrainer(
+        vocab_size=config.vocab_size,
+        min_frequency=config.least_frequency,
+        special_tokens=list(config.special.tokens),
+        show_progress=False,
+    )
+    backend.train_from_iterator(texts, trainer)
+    return backend
+
+
+def _split_like_bert(backend: Any, config: TokenizerConfig, *, clean: bool) -> None:  # noqa: ANN401
+    from tokenizers import normalizers, pre_tokenizers
+
+    backend.normalizer = normalizers.BertNormalizer(
+        clean_text=clean,
+        handle_chinese_chars=config.split_chinese,
+        strip_accents=config.strip_accents,
+        lowercase=config.lowercase,
+    )
+    backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+
+
+def _train_bpe(texts: Iterable[str], config: TokenizerConfig) -> Any:  # noqa: ANN401
+    from tokenizers import Tokenizer as Backend
+    from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
+
+    backend = Backend(models.BPE())
+    steps = _folding(config)
+    backend.normalizer = normalizers.Sequence([*steps, normalizers.NFC()]) if steps else None
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    backend.decoder = decoders.ByteLevel()
+    special = list(config.special.tokens)
+    last = special if config.special.last_id else []
+    trainer = trainers.BpeTrainer(
+        vocab_size=config.vocab_size - len(last),
+        min_frequency=config.least_frequency,
+        special_tokens=[] if last else special,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    backend.train_from_iterator(texts, trainer)
+    backend.add_special_tokens(last)
+    return backend
+
+
+def _train_unigram(texts: Iterable[str], config: TokenizerConfig) -> Any:  # noqa: ANN401
+    from tokenizers import Tokenizer as Backend
+    from tokenizers import decoders, models, normalizers, pre_tokenizers
+
+    special = list(config.special.tokens)
+    normalizer = normalizers.Sequence([*_folding(config), normalizers.NFKC()])
+    pieces = train_unigram(
+        texts, normalizer, vocab_size=config.vocab_size - len(special), min_frequency=config.least_frequency
+    )
+    vocabulary = [(token, 0.0) for token in special] + [piece for piece in pieces if piece[0] not in special]
+    unknown = special.index(config.special.roles["unk"])
+    backend = Backend(models.Unigram(vocabulary, unk_id=unknown, byte_fallback=False))
+    backend.normalizer = normalizer
+    words = pre_tokenizers.Metaspace(replacement="▁", prepend_scheme="always")
+    backend.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), words])
+    backend.decoder = decoders.Metaspace(replacement="▁", prepend_scheme="always")
+    backend.add_special_tokens(special)
+    return backend
+
+
+def _folding(config: TokenizerConfig) -> list[Any]:
+    """The steps that take accents and capitals off."""
+    from tokenizers import normalizers
+
+    strips = config.lowercase if config.strip_accents is None else config.strip_accents
+    accents = [normalizers.NFKD(), normalizers.StripAccents()] if strips else []
+    return accents + ([normalizers.Lowercase()] if config.lowercase else [])

@@ -1,0 +1,118 @@
+"""A run followed to its end: its records into `metrics.jsonl`, to trackers and the caller, and into `report.html`."""
+
+import signal
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from torch import nn
+
+from spanlab.atomic_io import readable_disk_errors, write_atomically, write_json
+from spanlab.machine import describe_environment
+from spanlab.report.run_page import Section, run_page
+from spanlab.training.loop import Outcome, Training
+from spanlab.training.metrics_file import MetricsFile
+from spanlab.training.records import Record
+from spanlab.training.run_folder import ENVIRONMENT, REPORT
+from spanlab.training.trackers import open_trackers
+
+Moment = Literal["before", "after"]
+OnBeginAndEnd = Callable[[nn.Module, Path, Moment], None]
+FIX_FULL_DISK = "make room and go on with --resume; the last checkpoint is whole"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunResult:
+    """What came of a run."""
+
+    folder: Path
+    outcome: Outcome
+    steps: int
+    """Steps done."""
+    scores: Mapping[str, float] = field(default_factory=dict)
+    """Of the last evaluation of this session."""
+
+    @property
+    def model(self) -> Path:
+        """The folder of the model: the best on held-out data, without any the newest."""
+        return self.folder / "model"
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "folder": str(self.folder),
+            "model": str(self.model),
+            "outcome": self.outcome,
+            "steps": self.steps,
+            "scores": dict(self.scores),
+        }
+
+
+def run_training(
+    training: Training[Any],
+    config: Mapping[str, Any],
+    notes: tuple[str, ...] = (),
+    *,
+    on_begin_and_end: OnBeginAndEnd | None = None,
+    sections: Callable[[], tuple[Section, ...]] = tuple,
+    on_record: Callable[[Record], None] | None = None,
+) -> RunResult:
+    """Train to the end; Ctrl-C ends as it does everywhere, once the state is saved.
+
+    Args:
+        training: the run, begun or resumed.
+        config: as it is kept in the run folder.
+        notes: what is to be known about its beginning.
+        on_begin_and_end: called with the model, the folder and "before" or "after" when the run begins and ends.
+        sections: what the report shows beside curves and settings, asked for at the end.
+        on_record: called with every record, on the first process.
+    """
+    run = training.run
+    scores: Mapping[str, float] = {}
+    with readable_disk_errors(run.path, FIX_FULL_DISK), ExitStack() as stack:
+        consumers = _consumers(training, config, notes, stack) if training.process.is_main else []
+        if on_record is not None and training.process.is_main:
+            consumers.append(on_record)
+        _call(on_begin_and_end, training, "before")
+        try:
+            for record in training.records():
+                scores = record.metrics if record.split == "dev" else scores
+                for consume in consumers:
+                    consume(record)
+            _call(on_begin_and_end, training, "after")
+        finally:
+            if training.process.is_main:
+                write_report(run.path, sections())
+    if training.outcome == "interrupted":
+        raise KeyboardInterrupt
+    if training.outcome == "terminated":
+        raise SystemExit(128 + signal.SIGTERM)
+    return RunResult(folder=run.path, outcome=training.outcome, steps=training.progress.step, scores=scores)
+
+
+def _consumers(
+    training: Training[Any], config: Mapping[str, Any], notes: tuple[str, ...], stack: ExitStack
+) -> list[Callable[[Record], None]]:
+    """What takes every record on the first process: the metrics file and the trackers, closed with the stack."""
+    run = training.run
+    write_json(run.path / ENVIRONMENT, describe_environment(processes=training.process.world_size, notes=list(notes)))
+    metrics = MetricsFile(run.metrics)
+    stack.callback(metrics.close)
+    metrics.rewind(training.progress.step, training.progress.evaluated)
+    trackers = open_trackers(training.config.track, run.path, run.path.name, config)
+    for tracker in trackers:
+        stack.callback(tracker.close)
+    return [metrics.log, *(tracker.log for tracker in trackers)]
+
+
+def _call(on_begin_and_end: OnBeginAndEnd | None, training: Training[Any], moment: Moment) -> None:
+    model = None if on_begin_and_end is None else training.whole_model()
+    if model is not None and on_begin_and_end is not None:
+        on_begin_and_end(model, training.run.path, moment)
+
+
+def write_report(folder: Path, sections: tuple[Section, ...] = ()) -> None:
+    """The page of a run, as far as it has come."""
+    write_atomically(folder / REPORT, run_page(folder, sections).encode())

@@ -1,0 +1,53 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spanlab.corpus.prepare.layout import Lines
+from spanlab.corpus.prepare.sentences import sentences_of
+
+LINES = st.sampled_from(["wrapped", "sentences", "paragraphs"])
+
+
+def split(document: str, lines: Lines) -> list[str]:
+    found = sentences_of(document, lines=lines, language=None)
+    ends = [*found.starts[1:], len(found.text)]
+    return [found.text[start:end].strip() for start, end in zip(found.starts, ends, strict=True)]
+
+
+def test_a_hard_wrapped_line_break_is_a_space() -> None:
+    document = "It was a dark\nand stormy night. The rain\nfell in torrents.\n\nA new\nparagraph\n"
+    assert split(document, "wrapped") == [
+        "It was a dark and stormy night.",
+        "The rain fell in torrents.",
+        "A new paragraph",
+    ]
+
+
+def test_one_sentence_a_line_is_taken_as_given() -> None:
+    assert split("No. 5 is alive. Yes!\n\nand this\n", "sentences") == ["No. 5 is alive. Yes!", "and this"]
+
+
+def test_a_paragraph_a_line_ends_a_sentence() -> None:
+    assert split("One. Two\nthree. Four.", "paragraphs") == ["One.", "Two", "three.", "Four."]
+
+
+def test_wrapped_chinese_gets_no_spaces_but_keeps_paragraphs() -> None:
+    assert split("房子在巷子\n的尽头。没有人\n\n住了。", "wrapped") == ["房子在巷子的尽头。", "没有人", "住了。"]
+
+
+@pytest.mark.parametrize("blank", ["", " ", "\n\n \t\n", "\x1c\x85\u3000"])
+@pytest.mark.parametrize("lines", ["wrapped", "sentences", "paragraphs"])
+def test_nothing_comes_of_blanks(blank: str, lines: Lines) -> None:
+    assert sentences_of(blank, lines=lines, language=None).starts == []
+
+
+@given(st.text("ab.!? \n\t\r\u3000漢。", max_size=80), LINES)
+def test_every_character_is_in_a_sentence(document: str, lines: Lines) -> None:
+    found = sentences_of(document, lines=lines, language=None)
+    assert found.text.replace(" ", "") == "".join(document.split())
+    assert "  " not in found.text
+    assert found.starts == sorted(set(found.starts))
+    assert bool(found.text) == bool(found.starts)
+    if found.starts:
+        assert found.starts[0] == 0
+        assert all(found.text[start] != " " for start in found.starts)

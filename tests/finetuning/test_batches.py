@@ -1,0 +1,78 @@
+"""Batches: every sample once an epoch, a pure function of the step, the same whatever the processes."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spanlab.errors import ConfigError
+from spanlab.finetuning.batches import SampleData
+from tests.tasks.samples import samples_of
+
+
+def data_of(lengths: list[int], **changes: object) -> SampleData:
+    options = {"task": "t", "batch_size": 4, "batch_tokens": 50, **changes}
+    return SampleData(samples_of(lengths), **options)  # type: ignore[arg-type]
+
+
+def examples(data: SampleData, step: int, part: int = 0, parts: int = 1) -> list[int]:
+    return [sample.example for batch in data.step(step, part=part, parts=parts) for sample in batch.samples]
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    lengths=st.lists(st.integers(1, 60), min_size=2, max_size=300),
+    batch_size=st.integers(2, 16),
+    grouped=st.booleans(),
+    epoch=st.integers(0, 3),
+)
+def test_an_epoch_holds_every_sample_once(lengths: list[int], batch_size: int, grouped: bool, epoch: int) -> None:
+    data = data_of(lengths, batch_size=batch_size, group_by_length=grouped)
+    steps = int(data.steps_per_epoch)
+    drawn = [examples(data, epoch * steps + step) for step in range(steps)]
+    assert sorted(number for step in drawn for number in step) == list(range(len(lengths)))
+    sizes = {len(step) for step in drawn}
+    assert max(sizes) <= batch_size
+    assert max(sizes) - min(sizes) <= 1
+    assert data.epoch(epoch * steps) == epoch
+
+
+def test_steps_are_a_function_of_the_seed_alone() -> None:
+    lengths = list(range(1, 120))
+    one, other = data_of(lengths, seed=1), data_of(lengths, seed=1)
+    assert [examples(one, step) for step in (70, 3, 40)] == [examples(other, step) for step in (70, 3, 40)]
+    assert [examples(one, step) for step in range(9)] != [examples(data_of(lengths, seed=2), s) for s in range(9)]
+
+
+@pytest.mark.parametrize("parts", [2, 3])
+def test_processes_share_a_step(parts: int) -> None:
+    data = data_of(list(range(1, 42)), batch_size=8, batch_tokens=30)
+    for step in range(20):
+        shares = [data.step(step, part=part, parts=parts) for part in range(parts)]
+        assert len({len(share) for share in shares}) == 1
+        together = [sample.example for share in shares for batch in share for sample in batch.samples]
+        assert sorted(together) == sorted(examples(data, step))
+
+
+def test_micro_batches_keep_to_their_tokens() -> None:
+    data = data_of([9] * 40, batch_size=20, batch_tokens=50)
+    batches = data.step(0, part=0, parts=1)
+    assert all(data.tokens(batch) <= 50 for batch in batches)
+    assert len(data_of([9] * 40, batch_size=20, batch_tokens=10**6, accumulate=3).step(0, part=0, parts=1)) == 3
+    alone = data_of([90] * 8, batch_size=4, batch_tokens=50).step(0, part=0, parts=1)
+    assert [len(batch.samples) for batch in alone] == [1, 1, 1, 1]
+
+
+def test_grouping_puts_equal_lengths_together() -> None:
+    lengths = np.random.default_rng(0).integers(1, 100, 400).tolist()
+
+    def spread(grouped: bool) -> float:
+        data = data_of(lengths, batch_size=8, group_by_length=grouped)
+        return float(np.mean([np.ptp([lengths[n] for n in examples(data, step)]) for step in range(50)]))
+
+    assert spread(True) < spread(False) / 5
+
+
+def test_more_processes_than_samples() -> None:
+    with pytest.raises(ConfigError, match="5 processes"):
+        data_of([3, 3, 3]).step(0, part=0, parts=5)

@@ -1,0 +1,29 @@
+"""The settings of a run: published defaults that survive overrides, and refusals that name the key."""
+
+import pytest
+
+from spanlab.errors import ConfigError
+from spanlab.finetuning.run import resolve_config
+
+
+def test_overrides_lie_over_the_published_settings() -> None:
+    config = resolve_config("classification", {"training": {"lr": 1e-3}, "data": {"columns": "_,label,_,text"}})
+    assert config.training.lr == 1e-3
+    assert (config.training.batch_size, config.training.epochs) == (32, 10.0)
+    assert config.data.columns == ("_", "label", "_", "text")
+    assert resolve_config("similarity", {"score_range": [0, 1]}).score_range == (0.0, 1.0)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"data": {"lenght": 3}}, "did you mean 'length'"),
+        ({"tuning": {"augment_share": 2.0}}, "between 0 and 1"),
+        ({"data": {"length": 2}}, "at least 8"),
+        ({"training": {"batch_warmup": 0.1}}, "is for pre-training"),
+        ({"data": 3}, "'data' is 3"),
+    ],
+)
+def test_what_cannot_be_meant(changes: dict[str, object], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        resolve_config("classification", changes)

@@ -1,0 +1,301 @@
+"""The quickstart: it does the whole job, says honestly what came of it, and goes on where it was killed."""
+
+import json
+import random
+import shlex
+import signal
+import sys
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors.torch import load_file
+
+from spanlab.encoder import load_model
+from spanlab.errors import ConfigError, InputError
+from spanlab.quickstart import packaged_minilm, plan, table
+from spanlab.quickstart.next_commands import next_commands
+from spanlab.quickstart.packaged_minilm import find_minilm
+from spanlab.quickstart.results import QuickstartResults
+from spanlab.quickstart.run import run_quickstart
+from spanlab.quickstart.settings import QuickstartSettings, parse_budget
+from spanlab.quickstart.texts import write_text as write_quickstart_text
+from spanlab.quickstart.throughput import LEAST_STEPS, Throughput
+from spanlab.quickstart.training_steps import steps_of
+from spanlab.samples import load as load_almanac
+from spanlab.training.records import Record
+from tests.cli.run import run_here
+from tests.pretraining.making import write_text
+from tests.quickstart.quickstarts import Listener, findings_of, small
+from tests.workflows.running import records, start
+
+RUNS = [name for name in plan.SHARES if not name.startswith(plan.MINILM)]
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_text(tmp_path_factory.mktemp("own") / "mine.txt")
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory, text: Path) -> tuple[Path, QuickstartResults]:
+    """A quickstart from its beginning to its end."""
+    out = tmp_path_factory.mktemp("whole") / "quickstart"
+    return out, run_quickstart(small(out, text))
+
+
+def test_every_model_has_its_scores_and_the_report_shows_them(done: tuple[Path, QuickstartResults]) -> None:
+    out, findings = done
+    assert [row.beginning for row in findings.rows] == [plan.UNTRAINED, plan.PRETRAINED]
+    assert findings.tested == {"entities": 33, "questions": 136}
+    assert json.loads((out / "scores.json").read_text()) == findings.to_dict()
+    page = (out / "report.html").read_text()
+    HTMLParser().feed(page)
+    for row in table.rows(findings):
+        for cell in row:
+            assert cell in page
+    for run in RUNS:
+        assert (out / run / "report.html").is_file()
+        assert f'href="{run}/report.html"' in page
+
+
+def test_the_runs_with_and_without_pretraining_differ_in_nothing_else(done: tuple[Path, QuickstartResults]) -> None:
+    out, _ = done
+    from spanlab.quickstart.runs import Pretraining
+
+    for task in plan.TASKS:
+        with_, without = (out / plan.run_name(name, task) for name in (plan.PRETRAINED, plan.UNTRAINED))
+        assert steps_of(with_) == steps_of(without)
+        mine, theirs = ((run / "config.yaml").read_text().splitlines() for run in (with_, without))
+        assert [a.partition(":")[0] for a, b in zip(mine, theirs, strict=True) if a != b] == ["model"]
+    # The weights that pre-training began with are those of the untrained model.
+    recipe = Pretraining(
+        corpus=out / plan.CORPUS,
+        settings={"size": "tiny", **plan.PRETRAINING},
+        training=plan.PRETRAINING_STEPS,
+    ).recipe(2)
+    from spanlab.pretraining.initial_model import build_model
+    from spanlab.text import Tokenizer
+
+    beginning = build_model(recipe, Tokenizer.load(out / plan.TOKENIZER)).criterion
+    untrained = load_model(out / plan.UNTRAINED).encoder.state_dict()
+    assert all(tensor.equal(untrained[name]) for name, tensor in beginning.encoder.state_dict().items())
+    trained = load_file(out / plan.PRETRAINED / "model" / "model.safetensors")
+    new = load_file(out / plan.UNTRAINED / "model.safetensors")
+    assert any(not tensor.equal(new[name]) for name, tensor in trained.items())
+
+
+def test_dev_and_test_passages_stay_unseen(tmp_path: Path) -> None:
+    write_quickstart_text(tmp_path, reference=True)
+    seen = " ".join(" ".join(path.read_text() for path in tmp_path.iterdir()).split())
+    for passage in load_almanac():
+        inside = " ".join(passage.text.split()[:12]) in seen
+        assert inside == (passage.split == "train" and passage.language == "en")
+
+
+def test_labelled_files_hold_what_can_be_learnt_in_minutes(done: tuple[Path, QuickstartResults]) -> None:
+    out, _ = done
+    entities = [json.loads(line) for line in (out / "entities" / "train.jsonl").read_text().splitlines()]
+    for record in entities:
+        ends = [0, *(span["end"] for span in record["spans"])]
+        assert all(span["start"] >= end for span, end in zip(record["spans"], ends[:-1], strict=True))
+    questions = [json.loads(line) for line in (out / "questions" / "test.jsonl").read_text().splitlines()]
+    assert all(record["answers"] for record in questions)
+
+
+def test_what_is_done_is_not_done_again(done: tuple[Path, QuickstartResults], text: Path) -> None:
+    out, findings = done
+    before = {path: path.stat().st_mtime_ns for path in out.rglob("*.safetensors")}
+    listener = Listener()
+    again = run_quickstart(small(out, text), listener)
+    assert again == findings
+    assert listener.runs == 0
+    assert {path: path.stat().st_mtime_ns for path in out.rglob("*.safetensors")} == before
+    assert sum(line.endswith("done already") for line in listener.said) == len(RUNS) + 2
+
+
+def test_another_quickstart_is_not_mistaken_for_this_one(
+    done: tuple[Path, QuickstartResults], text: Path, tmp_path: Path
+) -> None:
+    out, _ = done
+    with pytest.raises(InputError, match="begun with budget 6 min 0 s, not 10 min 0 s; give what it was begun with"):
+        run_quickstart(small(out, text, budget=600.0))
+    other = write_text(tmp_path / "other.txt", seed=2)
+    with pytest.raises(InputError, match="begun with other text"):
+        run_quickstart(small(out, other))
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine").write_text("precious")
+    with pytest.raises(InputError, match="not empty and holds no quickstart"):
+        run_quickstart(small(tmp_path / "full", text))
+
+
+def test_overwriting_leaves_what_is_not_its_own(tmp_path: Path, text: Path) -> None:
+    out = tmp_path / "quickstart"
+
+    class EnoughError(Exception):
+        pass
+
+    class Stopping(Listener):
+        def part(self, number: int, of: int, title: str) -> None:
+            if number == 2:
+                raise EnoughError
+
+    with pytest.raises(EnoughError):
+        run_quickstart(small(out, text), Stopping())
+    (out / "notes.txt").write_text("mine")
+    with pytest.raises(EnoughError):
+        run_quickstart(small(out, text, vocabulary=900), Stopping(), overwrite=True)
+    assert (out / "notes.txt").read_text() == "mine"
+    assert json.loads((out / "quickstart.json").read_text())["settings"]["vocabulary"] == 900
+    assert len(json.loads((out / "tokenizer" / "tokenizer.json").read_text())["model"]["vocab"]) == 900
+
+
+def test_ctrl_c_in_a_run_loses_no_step(tmp_path: Path, text: Path, done: tuple[Path, QuickstartResults]) -> None:
+    whole, _ = done
+
+    class Impatient(Listener):
+        def record(self, record: Record) -> None:
+            if record.step == 1 and record.split == "train":  # once a session: a second Ctrl-C would not wait
+                signal.raise_signal(signal.SIGINT)
+
+    out = tmp_path / "quickstart"
+    for _ in RUNS:
+        with pytest.raises(KeyboardInterrupt):
+            run_quickstart(small(out, text), Impatient())
+    run_quickstart(small(out, text), Impatient())
+    assert_same_outcome(whole, out)
+
+
+def assert_same_outcome(one: Path, other: Path) -> None:
+    """The same records and models of every run, to the bit, and the same scores."""
+    for run in RUNS:
+        assert records(one / run) == records(other / run)
+        models = [sorted((folder / run / "model").rglob("*.safetensors")) for folder in (one, other)]
+        assert [path.name for path in models[0]] == [path.name for path in models[1]]
+        assert all(a.read_bytes() == b.read_bytes() for a, b in zip(*models, strict=True))
+        assert not (other / run / "checkpoints").exists()
+    assert _scores(one) == _scores(other)
+
+
+def _scores(out: Path) -> dict[str, object]:
+    found = json.loads((out / "scores.json").read_text())
+    del found["seconds"]
+    assert isinstance(found, dict)
+    return found
+
+
+@pytest.mark.slow
+def test_killed_in_every_step(tmp_path: Path, text: Path, done: tuple[Path, QuickstartResults]) -> None:
+    """No session gets further than a few events, so that every step is met by a kill sooner or later."""
+    whole, _ = done
+    out, kills, draw = tmp_path / "quickstart", 0, random.Random(3)
+    for _ in range(60):
+        process = start(["-m", "tests.quickstart.quickstarts", str(out), str(text), str(draw.randint(1, 9))])
+        _, errors = process.communicate(timeout=900)  # many times what a quiet machine takes
+        if process.returncode == 0:
+            break
+        assert process.returncode == -signal.SIGKILL, errors
+        kills += 1
+    assert process.returncode == 0
+    assert kills >= 6
+    assert_same_outcome(whole, out)
+    assert not list(out.glob(".*.unfinished"))
+
+
+def test_the_next_commands_can_be_typed(
+    done: tuple[Path, QuickstartResults], text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, findings = done
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "MINE.txt").write_text(text.read_text())
+    (tmp_path / "MINE.jsonl").write_text('{"question": "Who mended it?", "context": "The miller mended it."}\n')
+    for name in ("TRAIN", "DEV"):
+        (tmp_path / f"{name}.jsonl").write_text(
+            '{"text": "Ana slept.", "spans": [{"start": 0, "end": 3, "label": "PER"}]}\n' * 4
+        )
+    for one in next_commands(str(out), findings):
+        program, command, *rest = shlex.split(one.command)
+        assert program == "spanlab"
+        if command == "quickstart":
+            continue  # the one that is tested by everything else
+        quick = {
+            "pretrain": ["training.steps=1", "training.batch_size=2", "data.held_out=0"],
+            "finetune": ["--dry-run"],
+        }
+        ended = run_here(command, *rest, *quick.get(command, []))
+        assert ended.returncode == 0, (one.command, ended.stderr)
+
+
+def test_the_table_says_so_when_pretraining_does_not_help() -> None:
+    def said(before: float, after: float) -> str:
+        return "\n".join(table.remarks(findings_of(before, after, "MiniLM is not installed")))
+
+    assert "-7.5 points: it did not help" in said(20.0, 12.5)
+    assert "+0.5 points: with so few examples that is no difference" in said(20.0, 20.5)
+    assert "An F1 of 12.5 means that entities were not learnt" in said(12.5, 3.0)
+    assert "not learnt" not in said(12.5, 30.0)
+    assert "+30.0 points." in said(20.0, 50.0)
+    assert "MiniLM is not installed" in said(20.0, 50.0)
+
+
+@given(number=st.floats(0, 1e4).map(lambda value: round(value, 3)), unit=st.sampled_from(["s", "m", "h"]))
+def test_budgets_are_read(number: float, unit: str) -> None:
+    assert parse_budget(f"{number:.3f}{unit}") == pytest.approx(number * {"s": 1, "m": 60, "h": 3600}[unit])
+
+
+@pytest.mark.parametrize("budget", ["", "6", "m", "-1m", "six minutes", "1e3s", "nan h"])
+def test_what_is_no_budget_is_refused(budget: str) -> None:
+    with pytest.raises(ConfigError, match=r"write 90s, 6m or 1\.5h"):
+        parse_budget(budget)
+
+
+def test_a_budget_must_leave_time_to_learn(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="at least"):
+        QuickstartSettings(out=tmp_path, budget=1.0)
+
+
+@given(left=st.floats(1, 1e5), waste=st.floats(0.5, 2))
+def test_the_time_that_is_left_is_shared_out_to_the_end(left: float, waste: float) -> None:
+    """Whatever earlier runs took, the last one gets all that is left, and nobody gets less than nothing."""
+    runs = list(plan.SHARES)
+    remaining = left
+    for number, run in enumerate(runs):
+        share = plan.seconds_for(run, runs[number:], remaining)
+        assert 0 <= share <= max(0.0, remaining) + 1e-6
+        if number == len(runs) - 1:
+            assert share == pytest.approx(max(0.0, remaining))
+        remaining -= share * waste
+
+
+def test_steps_fit_beside_the_evaluations() -> None:
+    pace = Throughput(step_seconds=0.5, evaluation_seconds=2.0)
+    assert pace.steps_in(58.0) == (58 - 2 * plan.EVALUATIONS) / 0.5
+    assert pace.steps_in(0.0) == LEAST_STEPS
+
+
+@pytest.fixture
+def stranger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A package with a model in it whose code must not run."""
+    package = tmp_path / "a_stranger_to_spanlab"
+    (package / "model").mkdir(parents=True)
+    (package / "__init__.py").write_text("raise SystemExit('this code was run')\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield package
+    assert package.name not in sys.modules
+
+
+def test_only_the_known_minilm_is_taken(stranger: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = find_minilm(stranger.name)
+    assert found.folder is None
+    assert "missing from its package; pip install" in found.problem
+    (stranger / "model" / "model.safetensors").write_bytes(b"something else")
+    assert "not the file that was published" in find_minilm(stranger.name).problem
+    monkeypatch.setattr(packaged_minilm, "SHA256", "d7c5e4dd6bfe5ac8c5c0d5ab5ba7be8c0fbc0ea4ff61bd6ef5b4e9f1ee28eb0e")
+    assert find_minilm("no_such_package_anywhere").problem.endswith("pip install 'spanlab[minilm]' brings it")
+
+
+def test_the_packaged_minilm_is_the_known_one(minilm: Path) -> None:
+    assert find_minilm().folder == minilm

@@ -1,0 +1,46 @@
+"""Candidate mentions: every span within a sentence up to a width, sure ones besides, found again by characters."""
+
+import numpy as np
+import pytest
+
+from spanlab.tasks.coref.candidates import list_candidates, only_sure
+from spanlab.tasks.spans.units import LabelUnits, encode_units
+from tests.tasks.making import TOKENIZER
+
+TEXT = "Anna met Captain O'Neill. She gave him the map."
+SENTENCES = [(0, 25), (26, 47)]
+
+
+def units() -> LabelUnits:
+    return encode_units(TOKENIZER, [TEXT], "word")[0]
+
+
+@pytest.mark.parametrize("width", [1, 4, 50])
+def test_all_spans_of_whole_words_within_a_sentence(width: int) -> None:
+    words = units()
+    expected = [
+        (int(words.starts[a]), int(words.ends[b]))
+        for a in range(len(words))
+        for b in range(a, len(words))
+        if (words.starts[a] < 26) == (words.starts[b] < 26) and words.last_tokens[b] - words.first_tokens[a] < width
+    ]
+    found = list_candidates(words, SENTENCES, width, ())
+    assert list(zip(found.starts.tolist(), found.ends.tolist(), strict=True)) == expected
+    assert not found.sure.any()
+    assert found.find(expected).tolist() == list(range(len(expected)))
+    assert found.find([(0, 3), (20, 30)]).tolist() == [-1, -1]
+
+
+def test_sure_spans_are_there_once_and_keep_their_characters() -> None:
+    words = units()
+    sure = [(0, 4), (10, 24), (17, 29)]  # a word, a part of one, and one across sentences
+    plain, found = list_candidates(words, SENTENCES, 4, ()), list_candidates(words, SENTENCES, 4, sure)
+    assert len(found) == len(plain) + 2
+    assert found.sure[found.find(sure)].all()
+    assert found.sure.sum() == 3
+    assert (np.diff(found.first) >= 0).all()
+    alone = only_sure(words, sure)
+    assert list(zip(alone.starts.tolist(), alone.ends.tolist(), strict=True)) == sure
+    part = found.find([(10, 24)])[0]
+    assert words.tokens.starts[found.first[part]] == 9
+    assert only_sure(words, ()).find([(0, 4)]).tolist() == [-1]
