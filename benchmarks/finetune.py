@@ -38,8 +38,8 @@ from spanlab.inference.load import load
 from spanlab.tasks.formats.reading import read_rows
 from spanlab.tasks.formats.row import Row
 from spanlab.tasks.table import find_task
+from spanlab.training.distributed import current_process
 from spanlab.training.loop import Training
-from spanlab.training.place import current_process
 from spanlab.training.records import Record
 from spanlab.training.run_folder import RunFolder
 from spanlab.training.schedules import learning_rate_factor

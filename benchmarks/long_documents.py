@@ -25,7 +25,7 @@ from spanlab.tasks.ner.task import NamedEntities, NerConfig
 from spanlab.tasks.qa.data import GoldAnswer, QaExample
 from spanlab.tasks.qa.task import QaConfig, QuestionAnswering
 from spanlab.text import Tokenizer
-from spanlab.training.place import current_process
+from spanlab.training.distributed import current_process
 
 QUESTION = "Where did they go in the evening?"
 

@@ -32,7 +32,7 @@ from spanlab.machine import keep_freed_memory
 from spanlab.pretraining.build import WeightedCorpus, build_work
 from spanlab.pretraining.recipe import load_recipe
 from spanlab.text import Tokenizer
-from spanlab.training.place import current_process
+from spanlab.training.distributed import current_process
 from spanlab.training.train_step import TrainStep
 
 NOVELS, BATCH, LENGTH = 8, 32, 128

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.measure import circumstances, in_turn, print_result
-from spanlab.encoder.elmo.projected_lstm import ProjectedLSTM
+from spanlab.encoder.elmo.lstm import ProjectedLSTM
 
 STEPS = 20
 SHAPES = {"tiny": (64, 512, 64), "small": (64, 2048, 256), "base": (16, 4096, 512)}

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spanlab.report.sparkline import sparkline
+from spanlab.report.run_summary import sparkline
 from tests.cli.run import run_spanlab
 from tests.report.runs import write_run
 

@@ -8,8 +8,8 @@ import pytest
 
 from spanlab.quickstart import run
 from spanlab.quickstart.events import QuickstartEvents
+from spanlab.quickstart.plan import QuickstartSettings
 from spanlab.quickstart.results import QuickstartResults
-from spanlab.quickstart.settings import QuickstartSettings
 from tests.cli.run import run_here
 from tests.quickstart.quickstarts import findings_of
 

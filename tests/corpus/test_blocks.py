@@ -18,7 +18,7 @@ from spanlab.corpus import (
     PreparedCorpus,
     StreamBlocks,
 )
-from spanlab.corpus.index import kept_index
+from spanlab.corpus.blocks import kept_index
 from spanlab.errors import InputError
 from tests.corpus.making import Documents, joined, make_corpus
 

@@ -10,7 +10,7 @@ from spanlab import SpanMasking
 from spanlab.errors import ConfigError, InputError
 from spanlab.text import Tokenizer
 from spanlab.text.train import TokenizerConfig, train_tokenizer
-from spanlab.text.vocabulary_words import VocabularyWords
+from spanlab.text.words import VocabularyWords
 
 ENGLISH = (
     "The lighthouse keeper counted seventeen ships before breakfast, and wrote their names in a tattered notebook. "

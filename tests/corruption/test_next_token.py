@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spanlab.corpus import Options, PreparedCorpus, plan_preparation, run_preparation
-from spanlab.corruption.bidirectional import mirror_steps, reverse
-from spanlab.corruption.next_token import shifted
+from spanlab.corruption.autoregressive import mirror_steps, reverse, shifted
 from spanlab.pretraining.examples import Examples
 from spanlab.pretraining.recipe import load_recipe
 from spanlab.text.train import TokenizerConfig, train_tokenizer

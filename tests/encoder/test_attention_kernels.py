@@ -6,7 +6,7 @@ import torch.nn.functional as F
 
 from spanlab.encoder import attention_kernels
 from spanlab.encoder.attention_kernels import attend
-from spanlab.encoder.dropout import dropout, scaled_mask
+from spanlab.encoder.layers import dropout, scaled_mask
 from spanlab.encoder.packing import Run
 
 RUNS = (Run(2, 3), Run(1, 5), Run(3, 8))

@@ -19,9 +19,8 @@ from spanlab.encoder import (
     preset,
     save_model,
 )
-from spanlab.encoder.elmo.character_cnn import CharacterCNN, Highway
-from spanlab.encoder.elmo.characters import PADDING, word_characters
-from spanlab.encoder.elmo.recurrence import run_recurrence
+from spanlab.encoder.elmo.character_cnn import PADDING, CharacterCNN, Highway, word_characters
+from spanlab.encoder.elmo.lstm import run_recurrence
 from spanlab.errors import ConfigError, InputError, MissingHeadError, WeightsError
 from tests.cli.run import run_spanlab
 

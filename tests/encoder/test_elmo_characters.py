@@ -1,6 +1,6 @@
 import numpy as np
 
-from spanlab.encoder.elmo.characters import CHARACTERS, PADDING, vocabulary_characters, word_characters
+from spanlab.encoder.elmo.character_cnn import CHARACTERS, PADDING, vocabulary_characters, word_characters
 from spanlab.text import Tokenizer
 
 

@@ -8,9 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from spanlab.encoder.elmo.projected_lstm import LSTMState, ProjectedLSTM, Reader
-from spanlab.encoder.elmo.recurrence import run_recurrence
-from spanlab.encoder.elmo.time_major import time_major
+from spanlab.encoder.elmo.lstm import LSTMState, ProjectedLSTM, Reader, run_recurrence, time_major
 
 CELLS, WIDTH = 6, 4
 

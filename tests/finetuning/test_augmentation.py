@@ -14,7 +14,7 @@ from spanlab.tasks.config import TuningConfig
 from spanlab.tasks.sample import Sample
 from spanlab.tasks.windows import Cutting, Windower
 from spanlab.text import Tokenizer
-from spanlab.training.place import ProcessContext
+from spanlab.training.distributed import ProcessContext
 
 HERE = ProcessContext(device=torch.device("cpu"), precision="fp32")
 TEXTS = ["The river rose in spring and flooded the valley.", "She won the race.", "Snow fell on the hills all night."]

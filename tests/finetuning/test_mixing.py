@@ -5,8 +5,7 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spanlab.finetuning.batches import SampleData
-from spanlab.finetuning.mixing import PROPORTIONAL, UNIFORM, MixedData, share_turns
+from spanlab.finetuning.batches import PROPORTIONAL, UNIFORM, MixedData, SampleData, share_turns
 from tests.tasks.samples import samples_of
 
 SIZES = st.lists(st.integers(1, 40), min_size=1, max_size=4)

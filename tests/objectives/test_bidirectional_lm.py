@@ -7,9 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from spanlab.corruption.bidirectional import reverse
+from spanlab.corruption.autoregressive import reverse, shifted
 from spanlab.corruption.examples import ExampleBatch
-from spanlab.corruption.next_token import shifted
 from spanlab.encoder import BidirectionalLMHead, Elmo, ElmoConfig, Encoder, preset
 from spanlab.errors import ConfigError, InputError
 from spanlab.objectives import BidirectionalLM, TensorBatch, build_criterion

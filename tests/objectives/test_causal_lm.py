@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from spanlab.corruption.autoregressive import shifted
 from spanlab.corruption.examples import ExampleBatch
-from spanlab.corruption.next_token import shifted
 from spanlab.encoder import CausalLMHead, Encoder, load_model, preset
 from spanlab.errors import ConfigError
 from spanlab.objectives import TensorBatch, build_criterion

@@ -10,8 +10,8 @@ pytest.importorskip("transformers")
 import transformers as hf
 
 from spanlab.finetuning.run import FineTuning, Sources, resolve_config
+from spanlab.training.distributed import ProcessContext
 from spanlab.training.loop import Training
-from spanlab.training.place import ProcessContext
 from spanlab.training.run_folder import RunFolder
 from tests.tasks.almanac_files import write_files
 

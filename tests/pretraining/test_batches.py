@@ -14,10 +14,9 @@ from spanlab.corpus import PreparedCorpus
 from spanlab.corruption import ExampleBatch
 from spanlab.corruption.examples import join_examples
 from spanlab.errors import ConfigError, InputError
-from spanlab.pretraining.batches import PretrainingData
+from spanlab.pretraining.batches import CYCLE, PretrainingData, take_turns
 from spanlab.pretraining.evaluation import smoothed
 from spanlab.pretraining.recipe import load_recipe
-from spanlab.pretraining.samples import CYCLE, take_turns
 from tests.pretraining.making import SMALLEST, make_tokenizer, prepare, write_text
 
 RECIPES = ("spanbert", "bert", "roberta", "albert", "electra")

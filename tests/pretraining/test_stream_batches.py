@@ -21,7 +21,7 @@ from spanlab.pretraining.recipe import Recipe, load_recipe
 from spanlab.pretraining.stream_batches import StreamData
 from spanlab.text.special_tokens import System
 from spanlab.text.tokenizer import Kind
-from spanlab.training.place import current_process
+from spanlab.training.distributed import current_process
 from spanlab.training.records import Record
 from spanlab.workflows.pretrain import PretrainingJob, run_job
 from tests.pretraining.making import make_tokenizer, prepare, write_text

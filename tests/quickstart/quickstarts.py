@@ -8,9 +8,9 @@ from typing import Any
 
 from spanlab.quickstart import plan
 from spanlab.quickstart.events import NoEvents
+from spanlab.quickstart.plan import QuickstartSettings
 from spanlab.quickstart.results import BeginningScores, QuickstartResults, Sample, SampleSpan
 from spanlab.quickstart.run import run_quickstart
-from spanlab.quickstart.settings import QuickstartSettings
 from spanlab.training.loop import Training
 from spanlab.training.records import Record
 

@@ -16,13 +16,14 @@ from safetensors.torch import load_file
 
 from spanlab.encoder import load_model
 from spanlab.errors import ConfigError, InputError
-from spanlab.quickstart import packaged_minilm, plan, table
+from spanlab.quickstart import packaged_minilm, plan
+from spanlab.quickstart import page as table
+from spanlab.quickstart.data_steps import write_text as write_quickstart_text
 from spanlab.quickstart.next_commands import next_commands
 from spanlab.quickstart.packaged_minilm import find_minilm
+from spanlab.quickstart.plan import QuickstartSettings, parse_budget
 from spanlab.quickstart.results import QuickstartResults
 from spanlab.quickstart.run import run_quickstart
-from spanlab.quickstart.settings import QuickstartSettings, parse_budget
-from spanlab.quickstart.texts import write_text as write_quickstart_text
 from spanlab.quickstart.throughput import LEAST_STEPS, Throughput
 from spanlab.quickstart.training_steps import steps_of
 from spanlab.samples import load as load_almanac

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spanlab.report.axes import Axis, step_axis, value_axis
-from spanlab.report.downsample import smooth, thin
+from spanlab.report.curves import Axis, smooth, step_axis, thin, value_axis
 from spanlab.report.number_format import duration, plain, share, short, size
 from spanlab.report.run_history import Series
 

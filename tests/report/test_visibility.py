@@ -13,8 +13,7 @@ from spanlab.encoder import CausalLMHead, Encoder, preset
 from spanlab.pretraining.examples import Examples
 from spanlab.pretraining.recipe import load_recipe
 from spanlab.report.orders import mask_cells, report_orders
-from spanlab.report.visibility import Cell, report_sight, sight_of
-from spanlab.report.visibility_svg import sight_svg
+from spanlab.report.visibility import Cell, report_sight, sight_of, sight_svg
 from spanlab.text.tokenizer import Kind
 from tests.cli.run import run_here
 from tests.pretraining.making import make_tokenizer, prepare, write_text

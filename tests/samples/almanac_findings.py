@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from spanlab.samples import Passage
-from spanlab.samples.inline import parse_inline
+from spanlab.samples.markup import parse_inline
 
 WORD = re.compile(r"\w+(?:['’.,-]\w+)*")
 

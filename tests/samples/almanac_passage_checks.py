@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from spanlab.samples.questions import occurrences
+from spanlab.samples.parse import occurrences
 from tests.samples.almanac_findings import Checked, Finding, units
 
 LENGTHS = {"en": (60, 140, "words"), "zh": (90, 260, "characters"), "ko": (40, 110, "eojeol")}

@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 
 from spanlab.errors import InputError
 from spanlab.samples import Passage, examine, load, parse
-from spanlab.samples.inline import parse_inline
-from spanlab.samples.inventory import ENTITY_TYPES
-from spanlab.samples.passage import Mention
+from spanlab.samples.markup import parse_inline
+from spanlab.samples.passage import ENTITY_TYPES, Mention
 from tests.samples.check_almanac import SHIPPED, find, read_files
 
 SMALL = """\

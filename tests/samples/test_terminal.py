@@ -10,8 +10,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from spanlab.samples import Mention, Passage, load, parse
-from spanlab.samples.span_lanes import draw_lines
-from spanlab.samples.terminal import draw_passage, list_passages
+from spanlab.samples.terminal import draw_lines, draw_passage, list_passages
 
 SMALL = """\
 ## en-law-01 style=news split=dev

@@ -9,11 +9,11 @@ from spanlab.encoder import Encoder, preset
 from spanlab.tasks.base import AnyTask
 from spanlab.tasks.formats.row import Row
 from spanlab.tasks.network import MultiTaskNetwork
-from spanlab.tasks.outputs import compute_outputs
+from spanlab.tasks.predict import compute_outputs
 from spanlab.tasks.sample import Sample, SampleBatch, pack_samples
 from spanlab.tasks.windows import Cutting, Windower
 from spanlab.text import Tokenizer, TokenizerConfig, train_tokenizer
-from spanlab.training.place import ProcessContext
+from spanlab.training.distributed import ProcessContext
 from tests.text.hostile_text import HONEST
 
 TOKENIZER = train_tokenizer([HONEST, HONEST], TokenizerConfig(kind="wordpiece", vocab_size=550, lowercase=True))

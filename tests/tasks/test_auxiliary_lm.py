@@ -12,9 +12,8 @@ from spanlab.errors import ConfigError
 from spanlab.inference.load import load
 from spanlab.tasks.classification import Classification, ClassificationConfig
 from spanlab.tasks.network import MultiTaskNetwork, encode_samples
-from spanlab.tasks.pooling import summary_tokens
 from spanlab.tasks.sample import Sample, SampleBatch, pack_samples
-from spanlab.tasks.sequence_head import SequenceTaskHead
+from spanlab.tasks.sequence_head import SequenceTaskHead, summary_tokens
 from spanlab.tasks.windows import Cutting, Windower
 from spanlab.text import Tokenizer, TokenizerConfig, train_tokenizer
 from spanlab.text.tokenizer import Kind

@@ -7,8 +7,8 @@ import torch
 
 from spanlab.encoder import Encoder, load_model
 from spanlab.errors import ConfigError
+from spanlab.tasks.adapters import adapt, merged
 from spanlab.tasks.config import TuningConfig
-from spanlab.tasks.lora import adapt, merged
 
 IDS = torch.tensor([[5, 6, 7, 8, 9], [9, 8, 7, 6, 5]])
 

@@ -10,14 +10,13 @@ import torch
 
 from spanlab.encoder import Encoder
 from spanlab.finetuning.run import resolve_config
+from spanlab.tasks.adapters import OwnPartsConfig, TaskAdapters
 from spanlab.tasks.classification import Classification
 from spanlab.tasks.ner.task import NamedEntities
 from spanlab.tasks.network import MultiTaskNetwork
-from spanlab.tasks.outputs import compute_outputs
+from spanlab.tasks.predict import compute_outputs, compute_together
 from spanlab.tasks.sample import Sample
 from spanlab.tasks.similarity import Similarity
-from spanlab.tasks.task_adapters import OwnPartsConfig, TaskAdapters
-from spanlab.tasks.together import compute_together
 from tests.tasks.making import PROCESS, read, tiny_encoder, windower
 
 TEXTS = ["the river rose again", "she won", "and Mary won the long race " * 30, "the river rose again"]

@@ -14,11 +14,11 @@ from spanlab.tasks.embedding import embed_texts
 from spanlab.tasks.formats.row import Row
 from spanlab.tasks.model import windower_for
 from spanlab.tasks.network import MultiTaskNetwork
-from spanlab.tasks.outputs import compute_outputs
+from spanlab.tasks.predict import compute_outputs
 from spanlab.tasks.sample import SampleBatch, pack_samples
 from spanlab.tasks.similarity import PairLabelResult, Similarity, SimilarityConfig, SimilarityExample, SimilarityResult
 from spanlab.text import Tokenizer
-from spanlab.training.place import ProcessContext
+from spanlab.training.distributed import ProcessContext
 
 HERE = ProcessContext(device=torch.device("cpu"), precision="fp32")
 

@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from spanlab.finetuning.run import resolve_config
+from spanlab.tasks.adapters import OwnPartsConfig, TaskAdapters
 from spanlab.tasks.classification import Classification
 from spanlab.tasks.network import MultiTaskNetwork, encode_samples
 from spanlab.tasks.sample import SampleBatch, TensorBatch, pack_samples
-from spanlab.tasks.task_adapters import OwnPartsConfig, TaskAdapters
 from tests.tasks.making import read, tiny_encoder, windower
 
 TEXTS = ("the river rose again", "she won", "and she won the long race again")

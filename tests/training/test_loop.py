@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from spanlab.errors import ConfigError, RunError
+from spanlab.training.distributed import ProcessContext, current_process
 from spanlab.training.loop import Training
-from spanlab.training.place import ProcessContext, current_process
 from spanlab.training.records import Record
 from spanlab.training.schedules import learning_rate_factor
 from tests.training.toy import Points, ToyData, ToyModel, equal, exported, toy_training, weights

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spanlab.errors import InputError
-from spanlab.training.metrics_file import MetricsFile, read_metrics
-from spanlab.training.records import Record
+from spanlab.training.records import MetricsFile, Record, read_metrics
 
 
 def record(step: int, split: str = "train", **metrics: float) -> Record:
@@ -85,7 +84,7 @@ def test_a_killed_process_leaves_whole_lines(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     code = (
         "import itertools, sys, pathlib\n"
-        "from spanlab.training.metrics_file import MetricsFile\n"
+        "from spanlab.training.records import MetricsFile\n"
         "from spanlab.training.records import Record\n"
         "metrics = MetricsFile(pathlib.Path(sys.argv[1]))\n"
         "for step in itertools.count(1):\n"

@@ -6,7 +6,7 @@ from spanlab.encoder.electra import Electra
 from spanlab.errors import ConfigError
 from spanlab.objectives import MaskedLM, Mixture, Objective, SpanBoundary
 from spanlab.training.config import TrainingConfig
-from spanlab.training.parameter_groups import parameter_groups
+from spanlab.training.optim import parameter_groups
 
 TINY = EncoderConfig(vocab_size=30, width=64, layers=3, heads=1, inner_width=64, embedding_width=32, final_norm=True)
 

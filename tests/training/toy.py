@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from spanlab.objectives.objective import CriterionLoss, ObjectiveLoss
 from spanlab.training.config import TrainingConfig
+from spanlab.training.distributed import ProcessContext
 from spanlab.training.loop import Training
-from spanlab.training.place import ProcessContext
 from spanlab.training.run_folder import RunFolder
 from spanlab.training.spec import TrainingSpec
 

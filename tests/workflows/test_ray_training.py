@@ -19,7 +19,7 @@ from spanlab.corpus import Options, plan_preparation, run_preparation
 from spanlab.errors import InputError, MissingExtraError, RunError
 from spanlab.pretraining.recipe import load_recipe
 from spanlab.text.train import TokenizerConfig, train_tokenizer
-from spanlab.training.metrics_file import read_metrics
+from spanlab.training.records import read_metrics
 from spanlab.workflows.pretrain import PretrainingJob, run_job
 from spanlab.workflows.ray_training import run_on_ray
 from spanlab.workflows.ray_workers import run_workers

@@ -42,7 +42,7 @@ def generate(
     from spanlab.encoder.pretrained import load_model
     from spanlab.inference.generation import generate as continue_texts
     from spanlab.text.tokenizer import Tokenizer
-    from spanlab.training.place import current_process
+    from spanlab.training.distributed import current_process
 
     config = DecodingConfig(
         max_new_tokens=max_new_tokens,

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from spanlab.corpus.corpus import PreparedCorpus
-    from spanlab.corpus.statistics import CorpusStatistics, Lengths
+    from spanlab.corpus.verify import CorpusStatistics, Lengths
 
 _BAR = 40
 
@@ -29,7 +29,7 @@ def corpus(
     Example: spanlab inspect corpus corpora/legal --verify
     """
     from spanlab.corpus.corpus import PreparedCorpus
-    from spanlab.corpus.statistics import corpus_statistics
+    from spanlab.corpus.verify import corpus_statistics
 
     if verify:
         _verify(folder, json)

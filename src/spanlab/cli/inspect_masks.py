@@ -62,8 +62,7 @@ def masks(
 
 
 def _write_picture(examples: "Examples", epoch: int, svg: Path) -> None:
-    from spanlab.report.visibility import report_sight
-    from spanlab.report.visibility_svg import sight_svg
+    from spanlab.report.visibility import report_sight, sight_svg
 
     svg.write_text(sight_svg(report_sight(examples, epoch=epoch)), encoding="utf-8")
     note(f"wrote {svg}")
@@ -72,8 +71,7 @@ def _write_picture(examples: "Examples", epoch: int, svg: Path) -> None:
 def _show_sight(examples: "Examples", blocks: int, epoch: int, html: Path | None, *, as_json: bool) -> None:
     """Where nothing is masked and nothing permuted, the direction of reading is what there is to see."""
     from spanlab.cli.drawn_sight import draw_sight, sight_statistics
-    from spanlab.report.visibility import report_sight
-    from spanlab.report.visibility_svg import sight_page
+    from spanlab.report.visibility import report_sight, sight_page
 
     report = report_sight(examples, blocks=blocks, epoch=epoch)
     if html is not None:

@@ -80,7 +80,7 @@ def _print(summary: "RunSummary", history: "History", settings: dict[str, Any]) 
 
 def _losses(history: "History") -> list[tuple[str, str]]:
     """The loss as a line of small bars, for each split that has told one."""
-    from spanlab.report.sparkline import sparkline
+    from spanlab.report.run_summary import sparkline
 
     told = {"train": history.series("train", "loss"), "dev": history.series("dev", "loss")}
     return [(f"{split} loss", sparkline(series.values)) for split, series in told.items() if len(series) > 1]

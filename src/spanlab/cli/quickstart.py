@@ -34,7 +34,7 @@ def quickstart(
       spanlab quickstart
       spanlab quickstart --text novels/*.txt --budget 30m --out novels
     """
-    from spanlab.quickstart.settings import QuickstartSettings, parse_budget
+    from spanlab.quickstart.plan import QuickstartSettings, parse_budget
 
     if files and not text:
         raise typer.BadParameter(f"'{files[0]}' is given without --text")
@@ -62,8 +62,8 @@ def _print(out: Path, findings: "QuickstartResults") -> None:
     from rich.console import Console
 
     from spanlab.quickstart.next_commands import next_commands
+    from spanlab.quickstart.page import remarks
     from spanlab.quickstart.plan import REPORT
-    from spanlab.quickstart.table import remarks
     from spanlab.report.number_format import duration
 
     console = Console(highlight=False)
@@ -82,7 +82,7 @@ def _print_table(console: "Console", findings: "QuickstartResults") -> None:
     from rich import box
     from rich.table import Table
 
-    from spanlab.quickstart.table import header, rows
+    from spanlab.quickstart.page import header, rows
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for number, name in enumerate(header()):

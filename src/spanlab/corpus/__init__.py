@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from spanlab.corpus.pairs import PairBlocks, PairLaw
     from spanlab.corpus.prepare.plan import plan_preparation
     from spanlab.corpus.prepare.run import run_preparation
-    from spanlab.corpus.stream_pairs import StreamPairBlocks
-    from spanlab.corpus.text_streams import WHOLE, Part, StreamBlocks
+    from spanlab.corpus.text_streams import WHOLE, Part, StreamBlocks, StreamPairBlocks
 
 __all__ = [
     "WHOLE",
@@ -49,7 +48,7 @@ _HOMES = {
     "Part": "text_streams",
     "PreparedCorpus": "corpus",
     "SampleOrder": "order",
-    "StreamPairBlocks": "stream_pairs",
+    "StreamPairBlocks": "text_streams",
     "plan_preparation": "prepare.plan",
     "run_preparation": "prepare.run",
 }

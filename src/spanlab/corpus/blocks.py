@@ -12,19 +12,113 @@ places are left for them. A block itself holds text, and the separators that `Fu
 put between documents. In the first three every token of the corpus is in exactly one block.
 """
 
+import hashlib
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from pathlib import Path
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spanlab.arrays import Numbers, offsets
 from spanlab.corpus.corpus import PreparedCorpus, Ranges
-from spanlab.corpus.index import kept_index
-from spanlab.corpus.packing import document_block_starts, full_sentence_block_starts
+from spanlab.corpus.manifest import MANIFEST
+from spanlab.corpus.prepare.folder import INDEX
 from spanlab.corpus.shards import Shard
 from spanlab.errors import InputError
+
+
+def document_block_starts(shard: Shard, room: int) -> Numbers:
+    """Whole sentences up to `room` tokens, never across documents; a longer sentence is split between words."""
+    starts = _segment_starts(shard, room)
+    bounds = np.append(starts, len(shard.tokens))
+    fitting = np.searchsorted(bounds, starts + room, side="right") - 1
+    documents = np.searchsorted(starts, shard.documents)
+    document_ends = np.append(documents[1:], len(starts))
+    own_document = np.repeat(document_ends, np.diff(np.append(documents, len(starts))))
+    return starts[_walk(np.minimum(fitting, own_document))]
+
+
+def full_sentence_block_starts(shard: Shard, room: int) -> Numbers:
+    """Whole sentences up to `room` tokens, across documents; the separator between two documents takes a place."""
+    starts = _segment_starts(shard, room)
+    documents = np.searchsorted(starts, shard.documents)
+    separators = np.cumsum(np.bincount(documents, minlength=len(starts)))  # before a segment, from the beginning on
+    ends = np.append(starts[1:], len(shard.tokens)) + separators
+    return starts[_walk(np.searchsorted(ends, starts + separators + room, side="right"))]
+
+
+def _segment_starts(shard: Shard, room: int) -> Numbers:
+    """Where sentences start, and where those longer than `room` are split."""
+    starts = shard.sentences.astype(np.int64)
+    ends = np.append(starts[1:], len(shard.tokens))
+    splits = [
+        split
+        for sentence in np.flatnonzero(ends - starts > room).tolist()
+        for split in _splits(shard, int(starts[sentence]), int(ends[sentence]), room)
+    ]
+    return np.sort(np.append(starts, np.array(splits, np.int64))) if splits else starts
+
+
+def _splits(shard: Shard, start: int, end: int, room: int) -> list[int]:
+    """Where to split a sentence so that no piece exceeds `room`: at the last word start that fits, if there is one."""
+    first_byte = start // 8
+    bits = np.unpackbits(shard.words[first_byte : end // 8 + 1], bitorder="little")
+    words = np.flatnonzero(bits) + 8 * first_byte
+    splits = []
+    while end - start > room:
+        place = int(np.searchsorted(words, start + room, side="right")) - 1
+        start = int(words[place]) if place >= 0 and words[place] > start else start + room
+        splits.append(start)
+    return splits
+
+
+def _walk(successors: Numbers) -> Numbers:
+    """The numbers met from 0 on by going from each to its successor, until past the end."""
+    following = successors.data
+    met, number = [], 0
+    while number < len(following):
+        met.append(number)
+        number = following[number]
+    return np.array(met, np.int64)
+
+
+Index = TypeVar("Index", bound=NDArray[np.generic])
+
+
+def kept_index(corpus: PreparedCorpus, name: str, make: Callable[[], Index]) -> Index:
+    """The array that `make` returns, from disk if it was made before."""
+    fingerprint = hashlib.sha256((corpus.folder / MANIFEST).read_bytes()).hexdigest()[:16]
+    path = corpus.folder / INDEX / f"{name}-{fingerprint}.npy"
+    try:
+        return _mapped(path)
+    except (OSError, ValueError):  # not there, or cut by a full disk: it is made again
+        index = make()
+    try:
+        _write(path, index)
+    except OSError:  # a read-only or full disk
+        return index
+    return _mapped(path)
+
+
+def _mapped(path: Path) -> Index:  # type: ignore[type-var]
+    array: Index = np.load(path, mmap_mode="r", allow_pickle=False).view(np.ndarray)
+    return array
+
+
+def _write(path: Path, index: Index) -> None:
+    """Several processes may make the same index at once: each writes its own file, and the last rename stays."""
+    path.parent.mkdir(exist_ok=True)
+    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    try:
+        with partial.open("wb") as file:
+            np.save(file, index, allow_pickle=False)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
 
 _LONGEST = 1 << 20
 

@@ -19,9 +19,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spanlab.arrays import Numbers, offsets
-from spanlab.corpus.blocks import BlockBatch, checked, room_for_text
+from spanlab.corpus.blocks import BlockBatch, checked, kept_index, room_for_text
 from spanlab.corpus.corpus import PreparedCorpus
-from spanlab.corpus.index import kept_index
 from spanlab.corpus.randomness import Draws, below, draw, sample_keys, uniform
 from spanlab.errors import InputError
 

@@ -3,15 +3,41 @@
 Streams follow one another in the corpus, so a part of every stream (its last hundredth, say) is text from all over it.
 """
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spanlab.arrays import Numbers, flat_ranges, offsets
-from spanlab.corpus.backwards import turn_round
 from spanlab.corpus.blocks import BlockBatch, checked, one_segment, room_for_text, with_separators
 from spanlab.corpus.corpus import PreparedCorpus, Ranges
-from spanlab.corpus.randomness import Draws, below, mix
+from spanlab.corpus.randomness import Draws, below, draws, mix, sample_keys, uniform
 from spanlab.errors import InputError
+
+
+def turn_round(batch: BlockBatch, turned: NDArray[np.bool_]) -> BlockBatch:
+    """The batch with some of its blocks (B,) turned round; they must have one segment."""
+    firsts = offsets(batch.lengths)
+    places = np.arange(len(batch.ids))
+    mirrored = np.repeat(2 * firsts + batch.lengths - 1, batch.lengths) - places
+    turned_N = np.repeat(turned, batch.lengths)
+    order = np.where(turned_N, mirrored, places)
+    return replace(
+        batch,
+        ids=batch.ids[order],
+        word_starts=np.where(turned_N, _ends(batch.word_starts, batch)[order], batch.word_starts),
+        sentence_starts=np.where(turned_N, _ends(batch.sentence_starts, batch)[order], batch.sentence_starts),
+        sources=None,
+    )
+
+
+def _ends(starts: NDArray[np.bool_], batch: BlockBatch) -> NDArray[np.bool_]:
+    """(N,) where what begins at `starts` ends."""
+    ends = np.append(starts[1:], True)
+    lasts: Numbers = np.cumsum(batch.lengths)[batch.lengths > 0] - 1
+    ends[lasts] = True
+    return ends
+
 
 Part = tuple[float, float]
 """From which share of a stream to which."""
@@ -131,3 +157,63 @@ class StreamBlocks:
             ended = self._corpus.start_of("documents", middle) + middle <= places
             low, high = np.where(open_ & ended, middle, low), np.where(open_ & ~ended, middle - 1, high)
         return low
+
+
+class StreamPairBlocks:
+    """The blocks of streams, all of one length, with a second segment each."""
+
+    def __init__(self, blocks: StreamBlocks, *, reused: int, random_share: float = 0.5, seed: int = 0) -> None:
+        self._blocks, self._reused, self._random_share, self._seed = blocks, reused, random_share, seed
+
+    def __len__(self) -> int:
+        return len(self._blocks)
+
+    def first_tokens(self) -> Numbers:
+        """(blocks,) where each block begins in the corpus."""
+        return self._blocks.first_tokens()
+
+    def stretches(self) -> tuple[Numbers, Numbers]:
+        """(streams,) where the text of each stream begins in the corpus, and where it ends."""
+        return self._blocks.stretches()
+
+    def batch(self, indices: ArrayLike) -> BlockBatch:
+        """The blocks at `indices` (B,), in that order."""
+        batch = self._blocks.batch(indices)
+        keys = sample_keys(seed=self._seed, purpose="stream pairs", epoch=0, index=batch.indices)
+        draws_B3 = draws(keys, 3)
+        shape = (len(batch.lengths), -1)
+        starts_BT = batch.sentence_starts.reshape(shape)
+        cut_B, found_B = _cut(starts_BT, self._reused, uniform(draws_B3[:, 0]))
+        random_B = ~found_B | (uniform(draws_B3[:, 1]) < self._random_share)
+        other = self._blocks.batch(self._blocks.same_direction(batch.indices, draws_B3[:, 2]))
+        place_T = np.arange(starts_BT.shape[1])
+        second_BT = place_T >= cut_B[:, None]
+        # The stretch from elsewhere is the beginning of the other block, moved to where the second segment begins.
+        source_BT = np.where(second_BT, place_T - cut_B[:, None], 0)
+        swapped_BT = second_BT & random_B[:, None]
+
+        def mixed(own: np.ndarray, theirs: np.ndarray) -> np.ndarray:
+            moved_BT = np.take_along_axis(theirs.reshape(shape), source_BT, axis=1)
+            return np.where(swapped_BT, moved_BT, own.reshape(shape)).reshape(-1)
+
+        word_starts = mixed(batch.word_starts, other.word_starts)
+        word_starts.reshape(shape)[np.arange(len(cut_B)), cut_B] = True
+        return replace(
+            batch,
+            ids=mixed(batch.ids, other.ids),
+            word_starts=word_starts,
+            sentence_starts=mixed(batch.sentence_starts, other.sentence_starts),
+            first_lengths=cut_B,
+            sources=None,
+            labels=random_B.astype(np.int8),
+        )
+
+
+def _cut(starts_BT: np.ndarray, reused: int, share_B: np.ndarray) -> tuple[Numbers, np.ndarray]:
+    """(B,) a random sentence start behind the reused part, and whether there is one; else the middle of the rest."""
+    after_BT = starts_BT.copy()
+    after_BT[:, : reused + 1] = False
+    count_B = after_BT.sum(axis=1)
+    wanted_B = (share_B * count_B).astype(np.int64) + 1
+    chosen_B = (np.cumsum(after_BT, axis=1) >= wanted_B[:, None]).argmax(axis=1)
+    return np.where(count_B > 0, chosen_B, (reused + starts_BT.shape[1]) // 2), count_B > 0

@@ -4,8 +4,7 @@ from spanlab.corruption.collator import SpanMasking
 from spanlab.corruption.examples import ExampleBatch, Order
 from spanlab.corruption.given_spans import GivenSpans, SpanFile, SpanTable
 from spanlab.corruption.masking import Masking, MaskingConfig
-from spanlab.corruption.permutation import Permutation, PermutationConfig, permute
-from spanlab.corruption.permuting import Permuting
+from spanlab.corruption.permutation import Permutation, PermutationConfig, Permuting, permute
 from spanlab.corruption.replacement import RandomTokens
 from spanlab.corruption.special_tokens import Frame, FramedBatch, frame_blocks, frame_sequences
 

@@ -22,7 +22,7 @@ from spanlab.corruption.masking import Masking, MaskingConfig
 from spanlab.corruption.replacement import RandomTokens
 from spanlab.corruption.special_tokens import Frame, frame_sequences
 from spanlab.errors import InputError
-from spanlab.text.vocabulary_words import VocabularyWords
+from spanlab.text.words import VocabularyWords
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -4,15 +4,14 @@ A law chooses the tokens, `replacement` what is seen in their place, `spans` wha
 section is `MaskingConfig`; the table in its docstrings says which published system each setting belongs to.
 """
 
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from typing import Literal, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spanlab.corpus.randomness import Draws, draw, sample_keys, uniform
 from spanlab.corruption.budget import Rounding, budgets
-from spanlab.corruption.collapse import collapse_spans
 from spanlab.corruption.examples import ExampleBatch, Flags, Integers
 from spanlab.corruption.given_spans import GivenSpans, pick_given_spans
 from spanlab.corruption.ngram import pick_ngrams
@@ -20,10 +19,75 @@ from spanlab.corruption.permutation import PermutationConfig
 from spanlab.corruption.random_units import pick_whole_units
 from spanlab.corruption.replacement import RandomTokens, ReplacePer, Shares, decide, replace_tokens
 from spanlab.corruption.span_law import Anchor, LengthLaw, pick_geometric_spans
-from spanlab.corruption.spans import MaskedSpans, find_spans
 from spanlab.corruption.special_tokens import FramedBatch
-from spanlab.corruption.units import Units, tokens_of, words_of
+from spanlab.corruption.units import Units, distances, tokens_of, words_of
 from spanlab.errors import ConfigError, InputError
+
+Value = TypeVar("Value", bound=np.generic)
+
+
+@dataclass(frozen=True)
+class MaskedSpans:
+    """Spans, and the masked tokens they consist of."""
+
+    positions: Integers
+    """(K,) the masked tokens, ascending."""
+    first: Integers
+    """(S,) the first token of each span."""
+    sizes: Integers
+    """(S,) its tokens."""
+    bounded: Flags
+    """(S,) whether the tokens just before and just behind it belong to the same block."""
+
+    def per_token(self, values: NDArray[Value]) -> NDArray[Value]:
+        """(K,) what is known of spans (S,), for each of their tokens."""
+        return np.repeat(values, self.sizes)
+
+
+def find_spans(batch: FramedBatch, masked: Flags) -> MaskedSpans:
+    """The spans of the masked tokens (N,)."""
+    positions = np.flatnonzero(masked)
+    block = batch.block_of[positions]
+    begins = np.ones(len(positions), bool)
+    begins[1:] = (positions[1:] != positions[:-1] + 1) | (block[1:] != block[:-1])
+    span_starts = np.flatnonzero(begins)
+    sizes = distances(span_starts, len(positions))
+    first, block_of_span = positions[span_starts], block[span_starts]
+    last = first + sizes - 1
+    ends = batch.starts[block_of_span] + batch.lengths[block_of_span]
+    bounded = (first > batch.starts[block_of_span]) & (last + 1 < ends)
+    return MaskedSpans(positions, first, sizes, bounded)
+
+
+def collapse_spans(examples: ExampleBatch, mask_id: int) -> ExampleBatch:
+    """The same examples with every masked span collapsed into one mask token."""
+    count = len(examples.input_ids)
+    masked = np.zeros(count, bool)
+    masked[examples.positions] = True
+    block_of = np.repeat(np.arange(len(examples.lengths)), examples.lengths)
+    goes_on = np.zeros(count, bool)
+    goes_on[1:] = masked[1:] & masked[:-1] & (block_of[1:] == block_of[:-1])
+    kept = ~goes_on
+    place = np.cumsum(kept) - 1
+    leads = kept[examples.positions]
+    input_ids = examples.input_ids.copy()
+    input_ids[examples.positions] = mask_id
+    return replace(
+        examples,
+        input_ids=input_ids[kept],
+        original_ids=examples.original_ids[kept],
+        lengths=np.bincount(block_of[kept], minlength=len(examples.lengths)),
+        segment_ids=None if examples.segment_ids is None else examples.segment_ids[kept],
+        positions=place[examples.positions[leads]],
+        targets=examples.targets[leads],
+        uniforms=examples.uniforms[leads] if len(examples.uniforms) else examples.uniforms,
+        boundary_positions=place[examples.boundary_positions],
+        left=place[examples.left],
+        right=place[examples.right],
+        first=place[examples.first],
+        last=place[examples.last],
+    )
+
 
 _MIXING, _CHOOSING, _REPLACING, _SAMPLING = range(1, 5)
 """Which draw of a sample's key each purpose begins from; the budget has draw 0."""

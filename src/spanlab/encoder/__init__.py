@@ -4,21 +4,22 @@ from spanlab.encoder.cache import KeyValueCache
 from spanlab.encoder.config import SIZES, SYSTEMS, EncoderConfig, preset
 from spanlab.encoder.electra import Electra
 from spanlab.encoder.elmo.config import ELMO_SIZES, ElmoConfig, elmo_preset
-from spanlab.encoder.elmo.model import Elmo
-from spanlab.encoder.elmo.scalar_mixture import ScalarMixture
+from spanlab.encoder.elmo.model import Elmo, ScalarMixture
 from spanlab.encoder.heads import (
+    AnswerHead,
     BidirectionalLMHead,
     CausalLMHead,
     MaskedLMHead,
     PermutationLMHead,
     ReplacedTokenHead,
     SentencePairHead,
+    SequenceHead,
     SpanBoundaryConfig,
     SpanBoundaryHead,
+    TokenHead,
 )
 from spanlab.encoder.model import Encoder, EncoderOutput
 from spanlab.encoder.pretrained import LoadReport, Model, load_model, save_model
-from spanlab.encoder.task_heads import AnswerHead, SequenceHead, TokenHead
 from spanlab.encoder.xlnet.model import ReadOutput, XLNetEncoder, build_encoder
 
 __all__ = [

@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from spanlab.encoder.dropout import dropout
+from spanlab.encoder.layers import dropout
 from spanlab.encoder.packing import Run
 
 MATMUL_LENGTH_BF16 = 192

@@ -8,9 +8,8 @@ from torch import Tensor, nn
 
 from spanlab.encoder.attention import LayerContext, SelfAttention
 from spanlab.encoder.config import EncoderConfig
-from spanlab.encoder.dropout import Dropout
 from spanlab.encoder.feed_forward import FeedForward
-from spanlab.encoder.norm import build_norm
+from spanlab.encoder.layers import Dropout, build_norm
 
 
 class Block(nn.Module):

@@ -8,8 +8,7 @@ import math
 from torch import Tensor, nn
 
 from spanlab.encoder.config import EncoderConfig
-from spanlab.encoder.dropout import Dropout
-from spanlab.encoder.norm import build_norm
+from spanlab.encoder.layers import Dropout, build_norm
 from spanlab.encoder.positions import sinusoid_table
 
 

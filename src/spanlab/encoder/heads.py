@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from spanlab.encoder.config import EncoderConfig
-from spanlab.encoder.layers import ACTIVATIONS
+from spanlab.encoder.layers import ACTIVATIONS, Dropout
 from spanlab.encoder.model import init_weights
 from spanlab.errors import ConfigError, did_you_mean
 
@@ -196,3 +196,57 @@ class SpanBoundaryHead(nn.Module):
     def forward(self, left_KD: Tensor, right_KD: Tensor, offset_K: Tensor, word_table_VE: Tensor) -> Tensor:
         """(K, V) logits from the boundary vectors and the place in the span of each masked token."""
         return F.linear(self.features(left_KD, right_KD, offset_K), word_table_VE, self.bias)
+
+
+POOLED = ("bert", "albert")
+"""Architectures whose sequence head is one layer on the encoder's own pooled vector; the others bring a dense layer."""
+
+
+class SequenceHead(nn.Module):
+    """Labels of a whole sequence."""
+
+    def __init__(self, config: EncoderConfig, labels: int) -> None:
+        super().__init__()
+        self.on_pooled = config.architecture in POOLED and config.pooler
+        self.dense = None if self.on_pooled else nn.Linear(config.width, config.width)
+        self.activation = ACTIVATIONS["gelu"] if config.architecture == "electra" else torch.tanh
+        self.dropout = Dropout(config.dropout)
+        self.classifier = nn.Linear(config.width, labels)
+        for layer in (self.dense, self.classifier):
+            if layer is not None:
+                init_weights(layer, config.init_std)
+
+    def forward(self, summary_BD: Tensor, pooled_BD: Tensor | None) -> Tensor:
+        """(B, L) logits from the pooled vector where the architecture has one, else from the summarising token's."""
+        if self.dense is None:
+            assert pooled_BD is not None, "this head sits on a pooler"
+            return self.classifier(self.dropout(pooled_BD))  # type: ignore[no-any-return]
+        inner_BD = self.activation(self.dense(self.dropout(summary_BD)))
+        return self.classifier(self.dropout(inner_BD))  # type: ignore[no-any-return]
+
+
+class TokenHead(nn.Module):
+    """Labels of every token."""
+
+    def __init__(self, config: EncoderConfig, labels: int) -> None:
+        super().__init__()
+        self.dropout = Dropout(config.dropout)
+        self.classifier = nn.Linear(config.width, labels)
+        init_weights(self.classifier, config.init_std)
+
+    def forward(self, hidden_ND: Tensor) -> Tensor:
+        """(N, L) logits."""
+        return self.classifier(self.dropout(hidden_ND))  # type: ignore[no-any-return]
+
+
+class AnswerHead(nn.Module):
+    """How likely an answer begins and ends at each token."""
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.ends = nn.Linear(config.width, 2)
+        init_weights(self.ends, config.init_std)
+
+    def forward(self, hidden_ND: Tensor) -> Tensor:
+        """(N, 2) logits: start, end."""
+        return self.ends(hidden_ND)  # type: ignore[no-any-return]

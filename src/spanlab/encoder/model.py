@@ -19,7 +19,7 @@ from spanlab.encoder.block import Block
 from spanlab.encoder.cache import KeyValueCache, LayerCache, Step
 from spanlab.encoder.config import EncoderConfig
 from spanlab.encoder.embeddings import Embeddings
-from spanlab.encoder.norm import build_norm
+from spanlab.encoder.layers import build_norm
 from spanlab.encoder.packing import Packing, pack_lengths
 from spanlab.encoder.positions import rotary_angles
 from spanlab.errors import ConfigError

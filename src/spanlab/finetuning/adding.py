@@ -20,16 +20,16 @@ from spanlab.errors import ConfigError
 from spanlab.finetuning.run import Sources
 from spanlab.finetuning.task_data import Lesson, LessonFiles, mean_length
 from spanlab.finetuning.task_list import check_name
+from spanlab.tasks.adapters import OwnPartsConfig, TaskAdapters
 from spanlab.tasks.card import CardTask, task_section
 from spanlab.tasks.config import TaskConfig
 from spanlab.tasks.head import Head
 from spanlab.tasks.model import load_task_model, save_task_model
 from spanlab.tasks.network import MultiTaskNetwork
 from spanlab.tasks.sample import SampleBatch
-from spanlab.tasks.task_adapters import OwnPartsConfig, TaskAdapters
 from spanlab.text import Tokenizer
 from spanlab.training.config import TrainingConfig
-from spanlab.training.place import ProcessContext
+from spanlab.training.distributed import ProcessContext
 from spanlab.training.spec import TrainingSpec
 
 

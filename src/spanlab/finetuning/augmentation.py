@@ -18,10 +18,10 @@ from spanlab.corpus.randomness import draw_at, sample_keys, uniform
 from spanlab.encoder import Model
 from spanlab.errors import ConfigError
 from spanlab.tasks.config import TuningConfig
-from spanlab.tasks.outputs import batches_by_tokens
+from spanlab.tasks.predict import batches_by_tokens
 from spanlab.tasks.sample import Sample, SampleBatch, TokenSequence, pack_samples
 from spanlab.text import Tokenizer
-from spanlab.training.place import ProcessContext
+from spanlab.training.distributed import ProcessContext
 
 _CANDIDATES = 10
 """A word is drawn from the likeliest few: enough to vary, not enough to ramble."""

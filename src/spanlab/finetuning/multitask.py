@@ -17,21 +17,20 @@ from spanlab.encoder.block import Block
 from spanlab.encoder.flops import flops_per_token
 from spanlab.encoder.pretrained import locate_model
 from spanlab.errors import ConfigError, did_you_mean
-from spanlab.finetuning.mixing import PROPORTIONAL, UNIFORM, MixedData
+from spanlab.finetuning.batches import PROPORTIONAL, UNIFORM, MixedData
 from spanlab.finetuning.run import Sources, resolve_config
 from spanlab.finetuning.task_data import Lesson, LessonFiles, mean_length
 from spanlab.finetuning.task_list import ListedTask, MultitaskConfig, read_task_list
+from spanlab.tasks.adapters import OwnPartsConfig, TaskAdapters, adapt, merged
 from spanlab.tasks.card import CardFacts, CardTask, write_shared_card
 from spanlab.tasks.config import TaskConfig
-from spanlab.tasks.lora import adapt, merged
 from spanlab.tasks.model import TaskModel, save_task_model
 from spanlab.tasks.network import MultiTaskNetwork
 from spanlab.tasks.result import CORRELATIONS, Scores
 from spanlab.tasks.sample import SampleBatch
-from spanlab.tasks.task_adapters import OwnPartsConfig, TaskAdapters
 from spanlab.text import Tokenizer
 from spanlab.training.config import TrainingConfig
-from spanlab.training.place import ProcessContext
+from spanlab.training.distributed import ProcessContext
 from spanlab.training.spec import TrainingSpec
 
 COMBINED = "combined"

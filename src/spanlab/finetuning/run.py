@@ -19,11 +19,11 @@ from spanlab.encoder.flops import flops_per_token
 from spanlab.encoder.pretrained import class_of, locate_model
 from spanlab.errors import ConfigError
 from spanlab.finetuning.task_data import Lesson, LessonFiles, mean_length
+from spanlab.tasks.adapters import adapt, merged
 from spanlab.tasks.base import AnyTask
 from spanlab.tasks.card import write_card
 from spanlab.tasks.config import TaskConfig
 from spanlab.tasks.examples import Examples
-from spanlab.tasks.lora import adapt, merged
 from spanlab.tasks.model import TaskModel, save_task_model
 from spanlab.tasks.network import MultiTaskNetwork
 from spanlab.tasks.result import Scores
@@ -31,7 +31,7 @@ from spanlab.tasks.sample import SampleBatch
 from spanlab.tasks.table import find_task
 from spanlab.text import Tokenizer
 from spanlab.training.config import TrainingConfig
-from spanlab.training.place import ProcessContext
+from spanlab.training.distributed import ProcessContext
 from spanlab.training.spec import TrainingSpec
 
 NARROW, SMALL_RATE = 384, 1e-4

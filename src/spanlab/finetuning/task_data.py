@@ -22,7 +22,7 @@ from spanlab.tasks.sample import Sample
 from spanlab.tasks.table import find_task
 from spanlab.tasks.windows import Windower
 from spanlab.text import Tokenizer
-from spanlab.training.place import ProcessContext, current_process
+from spanlab.training.distributed import ProcessContext, current_process
 
 
 @dataclass(frozen=True, kw_only=True)

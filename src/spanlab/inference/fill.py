@@ -24,7 +24,7 @@ from spanlab.inference.span_beam import NextToken, TokenFilling, fill_jointly
 from spanlab.inference.token_text import Spelling, tokens_of_text
 from spanlab.text import Tokenizer
 from spanlab.training.config import Device
-from spanlab.training.place import current_process
+from spanlab.training.distributed import current_process
 
 _LEAST_WIDTH = 8
 """Of the beam, however few fillings are asked for."""

@@ -8,7 +8,7 @@ from torch import nn
 from spanlab.inference.predictor import Predictor
 from spanlab.tasks.model import load_task_model
 from spanlab.training.config import Device, Precision
-from spanlab.training.place import current_process
+from spanlab.training.distributed import current_process
 
 
 def load(

@@ -18,10 +18,9 @@ from spanlab.tasks.examples import check_known_labels, encode_examples, read_lab
 from spanlab.tasks.formats.row import Row
 from spanlab.tasks.model import ALL, TaskModel, windower_for
 from spanlab.tasks.network import MultiTaskNetwork
-from spanlab.tasks.predict import compute, group_outputs
+from spanlab.tasks.predict import compute, compute_together, group_outputs
 from spanlab.tasks.result import Result, Scores
-from spanlab.tasks.together import compute_together
-from spanlab.training.place import ProcessContext
+from spanlab.training.distributed import ProcessContext
 
 Input = str | tuple[str, ...] | Mapping[str, Any]
 BATCH_TOKENS = 16384

@@ -10,12 +10,11 @@ from spanlab.objectives.causal_lm import CausalLM
 from spanlab.objectives.chunked_cross_entropy import Projection, project
 from spanlab.objectives.mixture import Mixture, weigh
 from spanlab.objectives.mlm import MaskedLM
-from spanlab.objectives.next_sentence import NextSentence
 from spanlab.objectives.objective import Criterion, CriterionLoss, Encoded, Objective, ObjectiveLoss, encode
 from spanlab.objectives.permutation_lm import PermutationLM
 from spanlab.objectives.recurrent_state import RecurrentState
 from spanlab.objectives.replaced_token import ReplacedToken
-from spanlab.objectives.sentence_order import SentenceOrder
+from spanlab.objectives.sentence_pairs import NextSentence, SentenceOrder
 from spanlab.objectives.span_boundary import SpanBoundary
 
 __all__ = [

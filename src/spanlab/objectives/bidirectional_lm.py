@@ -19,9 +19,8 @@ from torch import Tensor, nn
 
 from spanlab.corruption.examples import ExampleBatch
 from spanlab.encoder import BidirectionalLMHead, Elmo
-from spanlab.encoder.dropout import Dropout
-from spanlab.encoder.elmo.projected_lstm import LSTMState
-from spanlab.encoder.elmo.time_major import time_major
+from spanlab.encoder.elmo.lstm import LSTMState, time_major
+from spanlab.encoder.layers import Dropout
 from spanlab.errors import InputError
 from spanlab.objectives.batch import TensorBatch
 from spanlab.objectives.chunked_cross_entropy import project

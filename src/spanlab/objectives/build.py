@@ -29,11 +29,10 @@ from spanlab.objectives.bidirectional_lm import BidirectionalLM
 from spanlab.objectives.causal_lm import CausalLM
 from spanlab.objectives.mixture import Mixture, active_weights
 from spanlab.objectives.mlm import MaskedLM
-from spanlab.objectives.next_sentence import NextSentence
 from spanlab.objectives.objective import Criterion, Objective
 from spanlab.objectives.permutation_lm import PermutationLM
 from spanlab.objectives.replaced_token import ReplacedToken
-from spanlab.objectives.sentence_order import SentenceOrder
+from spanlab.objectives.sentence_pairs import NextSentence, SentenceOrder
 from spanlab.objectives.span_boundary import SpanBoundary
 
 

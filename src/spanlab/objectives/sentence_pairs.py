@@ -48,3 +48,15 @@ class PairClassification(nn.Module):
     def metrics(self, loss: ObjectiveLoss) -> dict[str, float]:
         """Mean loss and accuracy of the pairs."""
         return loss_and_accuracy(loss)
+
+
+class NextSentence(PairClassification):
+    """BERT's question about a pair."""
+
+    name = "nsp"
+
+
+class SentenceOrder(PairClassification):
+    """ALBERT's question about a pair."""
+
+    name = "sop"

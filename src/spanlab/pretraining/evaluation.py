@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from spanlab.arrays import Numbers
 from spanlab.corruption import ExampleBatch
 from spanlab.objectives import Criterion, TensorBatch
-from spanlab.training.losses import add_over_processes, add_parts
-from spanlab.training.place import ProcessContext
+from spanlab.training.distributed import ProcessContext
+from spanlab.training.train_step import add_over_processes, add_parts
 
 _TARGETS = {"mlm": "targets", "sbo": "boundary_targets", "plm": "targets", "clm": "targets", "bilm": "targets"}
 """Where each objective that says tokens has them."""

@@ -21,7 +21,7 @@ from spanlab.encoder import (
     preset,
 )
 from spanlab.encoder.pretrained import locate_model
-from spanlab.encoder.pretrained.vocabulary_transfer import transfer_vocabulary
+from spanlab.encoder.pretrained.vocabulary import transfer_vocabulary
 from spanlab.encoder.transformers_encoder import TransformersEncoder
 from spanlab.errors import ConfigError, InputError
 from spanlab.objectives import Criterion, build_criterion

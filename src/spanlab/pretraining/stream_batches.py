@@ -16,11 +16,9 @@ from spanlab.arrays import Numbers
 from spanlab.corpus import PreparedCorpus
 from spanlab.corruption import ExampleBatch
 from spanlab.errors import ConfigError, InputError
-from spanlab.pretraining.batches import ExampleSteps, shard_step
+from spanlab.pretraining.batches import HELD_OUT_EPOCH, SCORED, ExampleSteps, shard_step, token_counts
 from spanlab.pretraining.examples import Examples
 from spanlab.pretraining.recipe import Recipe
-from spanlab.pretraining.samples import HELD_OUT_EPOCH, SCORED
-from spanlab.pretraining.token_counts import token_counts
 
 
 class StreamData(ExampleSteps):

@@ -1,17 +1,102 @@
 """The first part of a quickstart: text, a tokenizer, prepared corpora, and the labelled files of the tasks."""
 
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
-from spanlab.corpus.manifest import MANIFEST, WORK, Counts, read_manifest
+from spanlab.corpus.manifest import MANIFEST, WORK, Counts, Options, read_manifest
+from spanlab.corpus.prepare.plan import Plan, plan_preparation
 from spanlab.corpus.prepare.run import Progress, run_preparation
 from spanlab.errors import InputError
 from spanlab.quickstart.folder import QuickstartFolder
-from spanlab.quickstart.labelled import write_labelled
-from spanlab.quickstart.plan import CORPUS, TASKS, TEXT, TOKENIZER
-from spanlab.quickstart.texts import plan_corpus, text_files, write_text
+from spanlab.quickstart.plan import CORPUS, LANGUAGE, TASKS, TEXT, TOKENIZER, QuickstartTask
+from spanlab.samples import Passage, load
+from spanlab.samples.exports import files_of
+from spanlab.samples.exports.records import json_lines
 from spanlab.text import Tokenizer
 from spanlab.text.plain_files import open_plain_files
 from spanlab.text.train import TokenizerConfig, train_tokenizer
+
+
+def write_text(folder: Path, *, reference: bool) -> str:
+    """A file for each training passage and, with `reference`, each topic of the reference; in words, what it is."""
+    passages = [passage for passage in load() if passage.split == "train" and passage.language == LANGUAGE]
+    for passage in passages:
+        _write(folder / f"almanac-{passage.id}.txt", passage.text.replace("\n", " "))
+    told = f"{len(passages)} passages of the almanac"
+    if not reference:
+        return f"your text and {told}"
+    topics = _python_reference()
+    for name, text in topics.items():
+        _write(folder / f"python-{name}.txt", text)
+    if not topics:
+        return f"{told} alone: this Python comes without its language reference (pydoc_data)"
+    return f"{told} and {len(topics)} topics of the Python language reference"
+
+
+def _python_reference() -> dict[str, str]:
+    """The topics that `help()` shows; some distributions of Python leave them out."""
+    try:
+        from pydoc_data.topics import topics
+    except ImportError:
+        return {}
+    return dict(sorted(topics.items()))
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_text(text.strip() + "\n", encoding="utf-8", newline="\n")
+
+
+def text_files(folder: Path, own: tuple[str, ...]) -> list[str]:
+    """All files to learn from, the user's own first."""
+    return [*own, *map(str, sorted(folder.glob("*.txt")))]
+
+
+def plan_corpus(folder: Path, own: tuple[str, ...]) -> Plan:
+    """How they become documents; the layout of the user's own files is detected from these alone."""
+    options = Options(documents="file", lines="wrapped")
+    if own:
+        # Passages are files of one line: as a document each they fit every layout.
+        options = plan_preparation(own, Options(), file_format="txt").options
+    return plan_preparation(text_files(folder, own), options, file_format="txt")
+
+
+SPLITS = ("train", "dev", "test")
+Record = Mapping[str, Any]
+
+
+def write_labelled(folder: Path, task: QuickstartTask) -> dict[str, int]:
+    """A file of JSON lines for each split; how many examples each holds."""
+    counts = {}
+    for split in SPLITS:
+        examples = list(_KEPT[task.task](files_of(task.task).examples(_passages(split))))
+        (folder / f"{split}.jsonl").write_text(json_lines(examples), encoding="utf-8", newline="\n")
+        counts[split] = len(examples)
+    return counts
+
+
+def _passages(split: str) -> list[Passage]:
+    return [passage for passage in load() if passage.split == split and passage.language == LANGUAGE]
+
+
+def _outermost_entities(records: Iterable[Record]) -> Iterator[Record]:
+    for record in records:
+        spans: list[Record] = []
+        for span in record["spans"]:  # in the order of the text, outer before inner
+            if not spans or span["start"] >= spans[-1]["end"]:
+                spans.append(span)
+        yield {**record, "spans": spans}
+
+
+def _answered_questions(records: Iterable[Record]) -> Iterator[Record]:
+    return (record for record in records if record["answers"])
+
+
+_KEPT: Mapping[str, Callable[[Iterable[Record]], Iterator[Record]]] = {
+    "ner": _outermost_entities,
+    "qa": _answered_questions,
+}
+
 
 LEAST_TOKENS = 5000
 

@@ -15,8 +15,7 @@ from typing import Any
 from spanlab.atomic_io import locked, put_folder, sha256_of, to_disk, write_json
 from spanlab.errors import InputError
 from spanlab.quickstart.events import QuickstartEvents
-from spanlab.quickstart.plan import everything
-from spanlab.quickstart.settings import QuickstartSettings
+from spanlab.quickstart.plan import QuickstartSettings, everything
 from spanlab.report.number_format import duration
 
 JOURNAL = "quickstart.json"

@@ -5,17 +5,78 @@ from importlib import resources
 from pathlib import Path
 from typing import Literal
 
-from spanlab.quickstart import plan, table
+from spanlab.quickstart import plan
 from spanlab.quickstart.next_commands import next_commands
 from spanlab.quickstart.results import QuickstartResults, Sample, SampleSpan
-from spanlab.report.curves import Chart, Line, draw_chart
-from spanlab.report.downsample import smooth
+from spanlab.report.curves import Chart, Line, draw_chart, smooth
 from spanlab.report.number_format import duration
 from spanlab.report.run_curves import draw_curves
 from spanlab.report.run_files import read_run
 from spanlab.report.run_history import History
 from spanlab.report.run_page import Section, html_page
 from spanlab.tasks.spans.html import draw_spans
+
+_NOISE = 3.0
+"""Points; the almanac's test files are small, and a smaller difference says nothing."""
+_LEARNT = 20.0
+"""Points; a model below this has hardly begun to learn its task."""
+
+
+def header() -> tuple[str, ...]:
+    """The names of the columns."""
+    scores = (f"{task.title} {_named(metric)}" for task in plan.TASKS for metric in task.metrics)
+    return ("begun with", "learnt before", *scores)
+
+
+def rows(findings: QuickstartResults) -> list[tuple[str, ...]]:
+    """The cells, as text."""
+    return [
+        (
+            row.title,
+            row.fitted,
+            *(f"{row.scores[task.name][metric]:.1f}" for task in plan.TASKS for metric in task.metrics),
+        )
+        for row in findings.rows
+    ]
+
+
+def remarks(findings: QuickstartResults) -> list[str]:
+    """What to think of it."""
+    said = [
+        f"Test scores in percent: {findings.tested['entities']} passages, {findings.tested['questions']} questions, "
+        "none of which was in the text, the training files or the choice of a model."
+    ]
+    before, after = findings.row(plan.UNTRAINED), findings.row(plan.PRETRAINED)
+    if before is not None and after is not None:
+        said += [_worth(task, before.scores[task.name], after.scores[task.name]) for task in plan.TASKS]
+    said += [_not_learnt(task, findings) for task in plan.TASKS if _best_score(task, findings) < _LEARNT]
+    if findings.left_out:
+        said.append(f"Not in the table: {findings.left_out}.")
+    return said
+
+
+def _worth(task: plan.QuickstartTask, before: dict[str, float], after: dict[str, float]) -> str:
+    gain = after[task.metrics[0]] - before[task.metrics[0]]
+    told = f"Pre-training here changed the F1 of {task.title} by {gain:+.1f} points"
+    if gain > _NOISE:
+        return f"{told}."
+    if gain < -_NOISE:
+        return f"{told}: it did not help."
+    return f"{told}: with so few examples that is no difference."
+
+
+def _best_score(task: plan.QuickstartTask, findings: QuickstartResults) -> float:
+    return findings.best(task).scores[task.name][task.metrics[0]]
+
+
+def _not_learnt(task: plan.QuickstartTask, findings: QuickstartResults) -> str:
+    best = _best_score(task, findings)
+    return f"An F1 of {best:.1f} means that {task.title} were not learnt in this time; --budget gives more of it."
+
+
+def _named(metric: str) -> str:
+    return {"f1": "F1", "exact_match": "exact"}[metric]
+
 
 _COLOURS: dict[str, Literal["train", "dev", "third"]] = {
     plan.UNTRAINED: "train",
@@ -54,14 +115,14 @@ def _headline(findings: QuickstartResults) -> str:
 
 
 def _table(findings: QuickstartResults) -> str:
-    head = "".join(f"<th>{escape(name)}</th>" for name in table.header())
+    head = "".join(f"<th>{escape(name)}</th>" for name in header())
     body = "".join(
         f"<tr><th>{escape(row[0])}</th><td class='words'>{escape(row[1])}</td>"
         + "".join(f"<td>{escape(cell)}</td>" for cell in row[2:])
         + "</tr>"
-        for row in table.rows(findings)
+        for row in rows(findings)
     )
-    remarks = "".join(f"<p>{escape(line)}</p>" for line in table.remarks(findings))
+    remarks = "".join(f"<p>{escape(line)}</p>" for line in remarks(findings))
     return f'<table class="courses scores"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{remarks}'
 
 

@@ -7,8 +7,8 @@ from spanlab.quickstart.events import NoEvents, QuickstartEvents
 from spanlab.quickstart.folder import QuickstartFolder
 from spanlab.quickstart.packaged_minilm import PackagedMiniLM, find_minilm
 from spanlab.quickstart.page import quickstart_page
+from spanlab.quickstart.plan import QuickstartSettings
 from spanlab.quickstart.results import QuickstartResults, gather, score_models
-from spanlab.quickstart.settings import QuickstartSettings
 from spanlab.quickstart.training_steps import (
     continue_minilm,
     finetune_from,

@@ -10,7 +10,7 @@ import torch
 
 from spanlab.quickstart.plan import EVALUATIONS
 from spanlab.training.config import TrainingConfig
-from spanlab.training.place import current_process
+from spanlab.training.distributed import current_process
 from spanlab.training.spec import TrainingSpec
 from spanlab.training.train_step import TrainStep
 

@@ -5,16 +5,38 @@ of plain values, which the command line draws and `orders_page` as a self-contai
 row for every token that asks and a column for every token that may be seen.
 """
 
+import struct
+import zlib
 from base64 import b64encode
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import groupby
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spanlab.corruption.examples import Flags
 from spanlab.pretraining.examples import Examples
-from spanlab.report.bitmap import palette_png
+
+Colour = tuple[int, int, int]
+
+
+def palette_png(cells: NDArray[np.integer], palette: Sequence[Colour]) -> bytes:
+    """One pixel a cell (rows, columns), in the colour that the cell's number has in the palette."""
+    rows, columns = cells.shape
+    # Every row begins with the number of its filter, 0 for none.
+    lines = np.zeros((rows, columns + 1), np.uint8)
+    lines[:, 1:] = cells
+    header = struct.pack(">IIBBBBB", columns, rows, 8, 3, 0, 0, 0)
+    colours = bytes(value for colour in palette for value in colour)
+    parts = ((b"IHDR", header), (b"PLTE", colours), (b"IDAT", zlib.compress(lines.tobytes(), 9)), (b"IEND", b""))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(kind, data) for kind, data in parts)
+
+
+def _chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
 
 _SAMPLE = 128
 """Blocks that the statistics are taken over, at the most."""

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from spanlab.report.curves import Chart, Line, draw_chart
-from spanlab.report.downsample import smooth, thin
+from spanlab.report.curves import Chart, Line, draw_chart, smooth, thin
 from spanlab.report.number_format import share
 from spanlab.report.run_history import MACHINE, History, Series
 

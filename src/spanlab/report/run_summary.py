@@ -8,7 +8,7 @@ import numpy as np
 
 from spanlab.config import to_mapping
 from spanlab.report.run_files import RunFiles
-from spanlab.report.run_history import MACHINE, History, Series
+from spanlab.report.run_history import MACHINE, History, Numbers, Series
 
 _LOWER_IS_BETTER = ("loss", "perplexity", "unigram")
 
@@ -121,3 +121,15 @@ def _checkpoints(folder: Path) -> tuple[Checkpoint, ...]:
         Checkpoint(name=path.name, bytes=sum(file.stat().st_size for file in path.rglob("*") if file.is_file()))
         for path in there
     )
+
+
+_BARS = "▁▂▃▄▅▆▇█"
+
+
+def sparkline(values: Numbers, width: int = 48) -> str:
+    """Means of as many stretches as fit, from the lowest bar to the highest."""
+    stretches = np.array_split(values, min(width, len(values)))
+    means = np.array([stretch.mean() for stretch in stretches])
+    low, high = means.min(), means.max()
+    heights = (means - low) / (high - low) if high > low else np.zeros(len(means))
+    return "".join(_BARS[round(height * (len(_BARS) - 1))] for height in heights.tolist())

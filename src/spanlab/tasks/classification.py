@@ -29,13 +29,12 @@ from spanlab.metrics.classification import (
 from spanlab.tasks.auxiliary_lm import AuxiliaryLMHead
 from spanlab.tasks.base import FittedState
 from spanlab.tasks.config import TaskConfig
-from spanlab.tasks.fields import is_label, label_problems, read_id, read_text, shown, text_problems
 from spanlab.tasks.formats.row import FileShape, Row
 from spanlab.tasks.losses import balanced_weights
 from spanlab.tasks.result import Mistake, Result, Scores, about
 from spanlab.tasks.sample import Sample
 from spanlab.tasks.sequence_head import SequenceTaskHead
-from spanlab.tasks.validation import Problem
+from spanlab.tasks.validation import Problem, is_label, label_problems, read_id, read_text, shown, text_problems
 from spanlab.tasks.windows import Windower
 
 # ---- Config

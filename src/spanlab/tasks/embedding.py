@@ -18,10 +18,10 @@ from spanlab.encoder import Encoder
 from spanlab.objectives.objective import ObjectiveLoss, in_full_precision
 from spanlab.tasks.head import Encoded
 from spanlab.tasks.network import MultiTaskNetwork
-from spanlab.tasks.outputs import compute_outputs
+from spanlab.tasks.predict import compute_outputs
 from spanlab.tasks.sample import Sample, SampleBatch, TensorBatch
 from spanlab.tasks.windows import Windower
-from spanlab.training.place import ProcessContext
+from spanlab.training.distributed import ProcessContext
 
 
 def sums_by_sequence(encoded: Encoded) -> Tensor:

@@ -12,8 +12,8 @@ from pathlib import Path
 import torch
 
 from spanlab.encoder import Model, SequenceHead
+from spanlab.encoder.heads import TokenHead
 from spanlab.encoder.pretrained.config_json import read_config_json
-from spanlab.encoder.task_heads import TokenHead
 from spanlab.errors import InputError
 from spanlab.tasks.base import AnyTask, FittedState
 from spanlab.tasks.classification import Classification, ClassificationConfig

@@ -16,13 +16,12 @@ from spanlab.config import Source, from_mapping, merge, to_mapping
 from spanlab.encoder import Encoder, Model, load_model
 from spanlab.encoder.pretrained import class_of, locate_model, save_model
 from spanlab.errors import ConfigError, InputError, WeightsError, did_you_mean
+from spanlab.tasks.adapters import OwnPartsConfig, TaskAdapters, merged
 from spanlab.tasks.base import AnyTask, FittedState
 from spanlab.tasks.config import TaskConfig, TaskDataConfig
 from spanlab.tasks.from_transformers import foreign_tasks
 from spanlab.tasks.head import Head, StandardHead
-from spanlab.tasks.lora import merged
 from spanlab.tasks.table import find_task
-from spanlab.tasks.task_adapters import OwnPartsConfig, TaskAdapters
 from spanlab.tasks.windows import Cutting, Windower
 from spanlab.text import Tokenizer
 

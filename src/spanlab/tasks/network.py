@@ -17,9 +17,9 @@ from spanlab.encoder import Encoder
 from spanlab.encoder.model import EncoderOutput
 from spanlab.errors import ConfigError
 from spanlab.objectives.objective import CriterionLoss, ObjectiveLoss
+from spanlab.tasks.adapters import TaskAdapters
 from spanlab.tasks.head import Answering, Encoded, Head
 from spanlab.tasks.sample import SampleBatch, TensorBatch
-from spanlab.tasks.task_adapters import TaskAdapters
 from spanlab.training.distributed import whole
 
 

@@ -29,14 +29,13 @@ from spanlab.tasks.base import FittedState
 from spanlab.tasks.classification import bars
 from spanlab.tasks.config import TaskConfig
 from spanlab.tasks.embedding import sums_by_sequence
-from spanlab.tasks.fields import label_problems, read_id, read_text, shown, text_problems
 from spanlab.tasks.formats.row import FileShape, Row
 from spanlab.tasks.head import Encoded, Head
 from spanlab.tasks.losses import balanced_weights, squared_loss
 from spanlab.tasks.result import Mistake, Result, Scores, about
 from spanlab.tasks.sample import Sample, SampleBatch, TensorBatch
 from spanlab.tasks.sequence_head import SequenceTaskHead
-from spanlab.tasks.validation import Problem
+from spanlab.tasks.validation import Problem, label_problems, read_id, read_text, shown, text_problems
 from spanlab.tasks.windows import Windower
 
 # ---- Config

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from spanlab.lazy_imports import lazy_names
 
 if TYPE_CHECKING:
-    from spanlab.text.case_guard import check_model_case
+    from spanlab.text.casing import check_model_case
     from spanlab.text.documents import Document
     from spanlab.text.sentences import line_spans, sentence_spans
     from spanlab.text.tokenizer import Tokenizer
@@ -41,7 +41,7 @@ _HOMES = {
     "TokenizerConfig": "train",
     "Tokens": "tokens",
     "Window": "windows",
-    "check_model_case": "case_guard",
+    "check_model_case": "casing",
     "cut_windows": "windows",
     "line_spans": "sentences",
     "merge_best": "windows",

@@ -6,16 +6,153 @@ vocabularies differ from run to run. Here the characters are collected first (`a
 text, and numbered in order. Unigram's pieces are learnt by `unigram_training`.
 """
 
+import io
+import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from spanlab.errors import ConfigError, InputError
-from spanlab.text.alphabet import collect_alphabet
+from spanlab.errors import ConfigError, InputError, MissingExtraError
 from spanlab.text.casing import lacks_capitals
+from spanlab.text.sentencepiece import parse_sentencepiece
 from spanlab.text.special_tokens import SYSTEMS, SpecialTokens, System, frame_sequences
 from spanlab.text.tokenizer import Kind, Tokenizer
-from spanlab.text.unigram_training import train_unigram
+from spanlab.text.words import ALONE, HAN, character_classes, code_points
+
+
+@dataclass(frozen=True, kw_only=True)
+class Alphabet:
+    """The characters of a WordPiece vocabulary."""
+
+    inner: tuple[str, ...]
+    """Those that may stand inside a word, in order of code points."""
+    left_out: str
+    """Characters of the text that get no id."""
+
+    def spelled(self, texts: Iterable[str]) -> Iterable[str]:
+        """The texts with a space for each character left out."""
+        if not self.left_out:
+            return texts
+        blanks = str.maketrans(dict.fromkeys(self.left_out, " "))
+        return (text.translate(blanks) for text in texts)
+
+
+def by_frequency(characters: Counter[str]) -> list[str]:
+    """The most frequent first; in order of code points where the counts are the same."""
+    return sorted(characters, key=lambda character: (-characters[character], character))
+
+
+def collect_alphabet(texts: Iterable[str], normalizer: Any, *, room: int, split_chinese: bool) -> Alphabet:  # noqa: ANN401
+    """The alphabet of the texts as `normalizer` changes them, in at most `room` ids.
+
+    A character that may stand inside a word takes two ids, one for its place at the beginning.
+    """
+    written: Counter[str] = Counter()
+    for text in texts:
+        written.update(text)
+    spelling = {character: set(normalizer.normalize_str(character)) - {" "} for character in written}
+    counts: Counter[str] = Counter()
+    for character, count in written.items():
+        counts.update(dict.fromkeys(spelling[character], count))
+    ranked = by_frequency(counts)
+    inner = set(_inner(ranked, split_chinese))
+    kept: set[str] = set()
+    for character in ranked:
+        room -= 2 if character in inner else 1
+        if room < 0:
+            break
+        kept.add(character)
+    left_out = "".join(sorted(character for character, letters in spelling.items() if not letters <= kept))
+    return Alphabet(inner=tuple(sorted(inner & kept)), left_out=left_out)
+
+
+def _inner(characters: list[str], split_chinese: bool) -> Iterator[str]:
+    """Those that a pre-tokenizer does not make words of their own."""
+    alone = {ALONE, HAN} if split_chinese else {ALONE}
+    classes = character_classes(code_points("".join(characters))).tolist()
+    return (character for character, its_class in zip(characters, classes, strict=True) if its_class not in alone)
+
+
+_MOST_WORDS = 1 << 21
+_LONGEST_WORD = 32
+"""A longer run without spaces (Chinese, web addresses) is counted in parts."""
+_PARTS = re.compile(r"\w{1,32}|\W{1,32}")
+
+
+def train_unigram(
+    texts: Iterable[str],
+    normalizer: Any,  # noqa: ANN401 (of tokenizers)
+    *,
+    vocab_size: int,
+    min_frequency: int,
+) -> list[tuple[str, float]]:
+    """Pieces and scores, at most `vocab_size` of them, without any special token."""
+    try:
+        import sentencepiece
+    except ImportError:
+        raise MissingExtraError("data", "training a unigram tokenizer") from None
+    counts = _normalized(_count_words(texts), normalizer)
+    words = _with_frequent_characters(counts, vocab_size // 2, min_frequency)
+    if not words:
+        raise InputError("the text holds no words", fix="give text to train on")
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=(f"{word}\t{count}" for word, count in words),
+        input_format="tsv",
+        model_writer=model,
+        model_type="unigram",
+        vocab_size=vocab_size + 1,  # and the unknown
+        hard_vocab_limit=False,
+        character_coverage=1.0,
+        normalization_rule_name="identity",
+        add_dummy_prefix=False,  # the words have theirs
+        remove_extra_whitespaces=False,
+        max_sentence_length=1 << 16,
+        bos_id=-1,
+        eos_id=-1,
+        num_threads=4,  # the scores depend on it in their last digits: it must not follow the machine
+        minloglevel=2,
+    )
+    fitted = parse_sentencepiece(model.getvalue())
+    return [piece for number, piece in enumerate(fitted.pieces) if number != fitted.unknown_id]
+
+
+def _count_words(texts: Iterable[str]) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for text in texts:
+        counts.update(text.split())
+        if len(counts) > _MOST_WORDS:
+            counts = Counter({word: count for word, count in counts.items() if count > 1})
+    return counts
+
+
+def _normalized(counts: Counter[str], normalizer: Any) -> Counter[str]:  # noqa: ANN401
+    """Counts of the words as the tokenizer will see them, with the mark of a beginning; long ones in parts."""
+    normalized: Counter[str] = Counter()
+    for word, count in counts.items():
+        for part in normalizer.normalize_str(word).split():
+            for piece in _parts(f"▁{part}"):
+                normalized[piece] += count
+    return normalized
+
+
+def _parts(word: str) -> Iterator[str]:
+    if len(word) <= _LONGEST_WORD:
+        yield word
+    else:
+        yield from _PARTS.findall(word)
+
+
+def _with_frequent_characters(counts: Counter[str], most: int, min_frequency: int) -> list[tuple[str, int]]:
+    """The words that occur often enough and are spelled with the `most` most frequent characters, in order."""
+    characters: Counter[str] = Counter()
+    for word, count in counts.items():
+        for character in word:
+            characters[character] += count
+    rare = set(characters).difference(by_frequency(characters)[:most])
+    return sorted((word, count) for word, count in counts.items() if count >= min_frequency and rare.isdisjoint(word))
+
 
 _SYSTEM_OF_KIND: dict[Kind, System] = {"wordpiece": "bert", "bpe": "roberta", "unigram": "albert", "word": "elmo"}
 

@@ -16,18 +16,15 @@ import torch
 from torch import nn
 
 from spanlab.machine import matrix_rate, peak_memory_gb
-from spanlab.training.checkpoint import Progress
+from spanlab.training.checkpoint import Parts, Progress, restore_snapshot, seed_process, take_snapshot
 from spanlab.training.config import TrainingConfig
-from spanlab.training.distributed import put_shards_back
-from spanlab.training.guards import LossSpikeDetector
+from spanlab.training.distributed import ProcessContext, put_shards_back
 from spanlab.training.interrupts import Interrupts
 from spanlab.training.malloc import FreedMemory
-from spanlab.training.place import ProcessContext
 from spanlab.training.records import Record
 from spanlab.training.run_folder import RunFolder
 from spanlab.training.spec import Batch, TrainingSpec
-from spanlab.training.state import Parts, restore_snapshot, seed_process, take_snapshot
-from spanlab.training.train_step import StepResult, TrainStep
+from spanlab.training.train_step import LossSpikeDetector, StepResult, TrainStep
 
 Outcome = Literal["running", "finished", "patience", "time limit", "interrupted", "terminated"]
 EVALUATIONS = 20

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from spanlab.objectives.objective import CriterionLoss, ObjectiveLoss
-from spanlab.training.place import ProcessContext
+from spanlab.training.distributed import ProcessContext
 
 Batch = TypeVar("Batch")
 

@@ -4,24 +4,103 @@ The counts of all micro-batches are added up over all processes first, and only 
 divided by what the whole step holds, so that neither accumulation nor the number of processes changes what is learnt.
 """
 
+import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, cast
+from typing import Any, Generic, cast
 
+import numpy as np
 import torch
 from torch.distributed.tensor import DTensor
 
+from spanlab.errors import RunError
+from spanlab.objectives.objective import ObjectiveLoss
 from spanlab.training.config import TrainingConfig
-from spanlab.training.distributed import WholeModel, sending, spread
+from spanlab.training.distributed import ProcessContext, WholeModel, sending, spread
 from spanlab.training.ema import ExponentialMovingAverage
-from spanlab.training.guards import check_finite
-from spanlab.training.losses import LossParts, add_over_processes, add_parts
 from spanlab.training.optim import build_optimiser, set_learning_rate
-from spanlab.training.place import ProcessContext
 from spanlab.training.schedules import learning_rate_factor
 from spanlab.training.spec import Batch, Trainable, TrainingSpec
+
+_SMOOTHING = 0.98
+
+
+class LossSpikeDetector:
+    """Compares each loss with the running mean of those before it."""
+
+    def __init__(self, factor: float, recent: float | None = None) -> None:
+        self.factor, self.recent = factor, recent
+
+    def look(self, loss: float) -> tuple[str, ...]:
+        """A note where the loss has jumped."""
+        recent = self.recent
+        self.recent = loss if recent is None else _SMOOTHING * recent + (1 - _SMOOTHING) * loss
+        if recent is not None and loss > self.factor * recent > 0:
+            return (f"loss spike: {loss:.3f}, {loss / recent:.1f} times its recent mean {recent:.3f}",)
+        return ()
+
+
+def check_finite(
+    step: int, loss: float, norm: float, batches: Iterable[Mapping[str, Any]], folder: Path, *, process: int = 0
+) -> None:
+    """Stop a run whose loss or gradient is not a number, before its weights are touched."""
+    if math.isfinite(loss) and math.isfinite(norm):
+        return
+    place = folder / (f"fault-step-{step}" + (f"-process-{process}" if process else ""))
+    samples = save_batches(place, step, loss, norm, batches)
+    shown = ", ".join(map(str, samples[:8])) + (", …" if len(samples) > 8 else "")
+    raise RunError(
+        f"step {step} gave a loss of {loss} and a gradient norm of {norm}; the weights are those of step {step - 1}. "
+        f"Its batch is in {place} (samples {shown}). A lower training.lr, a longer warm-up or precision=fp32 may help; "
+        "--resume goes on from the last checkpoint"
+    )
+
+
+def save_batches(folder: Path, step: int, loss: float, norm: float, batches: Iterable[Mapping[str, Any]]) -> list[int]:
+    """Leave the batches of a step for inspection, as arrays; the indices of their samples."""
+    folder.mkdir(parents=True, exist_ok=True)
+    samples: list[int] = []
+    for number, batch in enumerate(batches):
+        arrays = {name: np.asarray(value) for name, value in batch.items()}
+        np.savez(folder / f"batch-{number}.npz", **arrays)  # type: ignore[arg-type]
+        samples += np.asarray(batch.get("indices", ())).tolist()
+    found = {"step": step, "loss": str(loss), "grad_norm": str(norm), "samples": samples}
+    (folder / "fault.json").write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+    return samples
+
+
+LossParts = Mapping[str, ObjectiveLoss]
+
+
+def add_parts(batches: Iterable[LossParts]) -> dict[str, ObjectiveLoss]:
+    """The losses of several batches as those of one; at least one batch is needed."""
+    added: dict[str, ObjectiveLoss] = {}
+    for parts in batches:
+        for name, part in parts.items():
+            added[name] = added[name] + part.detached() if name in added else part.detached()
+    return added
+
+
+def add_over_processes(parts: LossParts, process: ProcessContext) -> LossParts:
+    """The losses of all processes as those of one."""
+    if process.world_size == 1:
+        return parts
+    numbers = [number for part in parts.values() for number in _numbers(part)]
+    added = iter(process.all_reduce_sum(numbers))
+    return {
+        name: ObjectiveLoss(
+            total=torch.tensor(next(added), dtype=torch.float64),
+            count=int(next(added)),
+            tallies={tally: torch.tensor(int(next(added))) for tally in part.tallies},
+        )
+        for name, part in parts.items()
+    }
+
+
+def _numbers(part: ObjectiveLoss) -> list[float]:
+    return [part.total.item(), part.count, *(tally.item() for tally in part.tallies.values())]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 from spanlab.machine import keep_freed_memory, peak_memory_gb
 from spanlab.pretraining.build import build_work
-from spanlab.training.place import current_process
+from spanlab.training.distributed import current_process
 from spanlab.training.train_step import TrainStep
 from spanlab.workflows.pretrain import PretrainingJob, open_corpora
 

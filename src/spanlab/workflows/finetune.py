@@ -18,9 +18,8 @@ from spanlab.finetuning.preparing import RunConfig, Tuning, has_dev, listed_task
 from spanlab.finetuning.run import Sources
 from spanlab.report.run_page import Section
 from spanlab.report.task_sections import task_sections
-from spanlab.training.distributed import process_group
+from spanlab.training.distributed import current_process, process_group
 from spanlab.training.loop import Training
-from spanlab.training.place import current_process
 from spanlab.training.records import Record
 from spanlab.training.run_folder import METRICS, STATUS, RunFolder
 from spanlab.workflows.run import RunResult, run_training, write_report

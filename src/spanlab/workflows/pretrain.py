@@ -18,9 +18,8 @@ from spanlab.corpus.manifest import MANIFEST
 from spanlab.errors import InputError
 from spanlab.pretraining.build import WeightedCorpus, build_work
 from spanlab.pretraining.recipe import Recipe, load_recipe
-from spanlab.training.distributed import process_group
+from spanlab.training.distributed import current_process, process_group
 from spanlab.training.loop import Training
-from spanlab.training.place import current_process
 from spanlab.training.records import Record
 from spanlab.training.run_folder import RunFolder
 from spanlab.workflows.fillings import SampleFillings

@@ -13,8 +13,7 @@ from spanlab.atomic_io import readable_disk_errors, write_atomically, write_json
 from spanlab.machine import describe_environment
 from spanlab.report.run_page import Section, run_page
 from spanlab.training.loop import Outcome, Training
-from spanlab.training.metrics_file import MetricsFile
-from spanlab.training.records import Record
+from spanlab.training.records import MetricsFile, Record
 from spanlab.training.run_folder import ENVIRONMENT, REPORT
 from spanlab.training.trackers import open_trackers
 

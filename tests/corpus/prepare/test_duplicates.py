@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spanlab.corpus.prepare import duplicates
-from spanlab.corpus.prepare.duplicates import SeenDocuments
+from spanlab.corpus.prepare import writer as duplicates
+from spanlab.corpus.prepare.writer import SeenDocuments
 
 # Digests with zeros at the end and at the beginning: numpy must not take them for equal.
 DIGESTS = st.sampled_from([bytes([k]) + bytes(15) for k in range(20)] + [bytes(15) + bytes([k]) for k in range(1, 20)])

@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer as Backend
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
-from spanlab.corpus.prepare import encoding
-from spanlab.corpus.prepare.encoding import encode_documents
-from spanlab.corpus.prepare.sentences import sentences_of
+from spanlab.corpus.prepare import tokenize as encoding
+from spanlab.corpus.prepare.tokenize import encode_documents, sentences_of
 from spanlab.text import Tokenizer
 from tests.corpus.making import letters_tokenizer
 

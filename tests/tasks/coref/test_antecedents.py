@@ -12,11 +12,11 @@ from spanlab.tasks.coref.antecedents import (
     Antecedents,
     CoarseScorer,
     FineScorer,
+    Refinement,
     compare_spelling,
     distance_bucket,
     marginal_loss,
 )
-from spanlab.tasks.coref.refinement import Refinement
 
 FEATURES = 5
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from spanlab.tasks.coref.candidates import list_candidates, only_sure
+from spanlab.tasks.coref.samples import list_candidates, only_sure
 from spanlab.tasks.spans.units import LabelUnits, encode_units
 from tests.tasks.making import TOKENIZER
 

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spanlab.tasks.coref.segments import cut_overlapping, cut_segments, locate_tokens
+from spanlab.tasks.coref.samples import cut_overlapping, cut_segments, locate_tokens
 from spanlab.text.windows import Window
 
 

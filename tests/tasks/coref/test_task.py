@@ -14,10 +14,9 @@ from spanlab.encoder import Encoder
 from spanlab.errors import ConfigError, InputError
 from spanlab.finetuning.batches import SampleData
 from spanlab.finetuning.run import resolve_config
-from spanlab.tasks.coref.coref_layers import CorefLayers
+from spanlab.tasks.coref.config import CorefLayers, Sizes, plan_rows
+from spanlab.tasks.coref.decode import Links, follow_links
 from spanlab.tasks.coref.heads import CorefHead, spelling_keys
-from spanlab.tasks.coref.links import Links, follow_links
-from spanlab.tasks.coref.memory import Sizes, plan_rows
 from spanlab.tasks.coref.task import SMALL, CorefConfig, Coreference
 from spanlab.tasks.formats.row import Row
 from spanlab.tasks.network import encode_samples

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spanlab.metrics.rouge import score_rouge
+from spanlab.tasks.summarisation.data import RougeOracle
 from spanlab.tasks.summarisation.decode import Limit
-from spanlab.tasks.summarisation.oracle import RougeOracle
 
 NAMES = ["rivers", "rose", "again", "over", "green", "fields"]
 WORDS = st.lists(st.sampled_from(NAMES), min_size=1, max_size=7).map(" ".join)

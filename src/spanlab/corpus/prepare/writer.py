@@ -15,15 +15,48 @@ from pathlib import Path
 from typing import IO
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spanlab.arrays import Numbers, offsets
 from spanlab.atomic_io import write_atomically
 from spanlab.config import Source, from_mapping, to_mapping
 from spanlab.corpus.manifest import WORK, Counts, Options, ShardRecord
-from spanlab.corpus.prepare.duplicates import SeenDocuments
 from spanlab.corpus.prepare.tokenize import DIGEST, Part, token_dtype
 from spanlab.corpus.shards import section_starts, write_shard
 from spanlab.errors import ConfigError, InputError
+
+Digests = NDArray[np.bytes_]
+_LONGEST_RUN = 1 << 24
+
+
+class SeenDocuments:
+    """Tells which documents are new, in the order in which they are asked about."""
+
+    def __init__(self) -> None:
+        self._runs: list[Digests] = []
+
+    def __len__(self) -> int:
+        return sum(len(run) for run in self._runs)
+
+    def add(self, digests: Digests) -> NDArray[np.bool_]:
+        """(D,) True for documents that neither an earlier call nor an earlier place of this one held; all are kept."""
+        distinct, firsts = np.unique(digests, return_index=True)
+        known = np.zeros(len(distinct), np.bool_)
+        for run in self._runs:
+            places = np.minimum(np.searchsorted(run, distinct), len(run) - 1)
+            known |= run[places] == distinct
+        fresh = np.zeros(len(digests), np.bool_)
+        fresh[firsts[~known]] = True
+        if not known.all():
+            self._keep(distinct[~known])
+        return fresh
+
+    def _keep(self, run: Digests) -> None:
+        while self._runs and len(self._runs[-1]) < 2 * len(run) and len(self._runs[-1]) < _LONGEST_RUN:
+            run = np.concatenate((self._runs.pop(), run))
+            run.sort(kind="stable")  # two sorted runs: a merge
+        self._runs.append(run)
+
 
 STATE = "state.json"
 STATE_VERSION = 1

@@ -17,15 +17,29 @@ import torch
 from torch import Tensor, nn
 
 from spanlab.encoder.batch import read_batch
-from spanlab.encoder.elmo.character_cnn import CharacterCNN
-from spanlab.encoder.elmo.characters import CHARACTERS, PADDING, vocabulary_characters
+from spanlab.encoder.elmo.character_cnn import CHARACTERS, PADDING, CharacterCNN, vocabulary_characters
 from spanlab.encoder.elmo.config import ElmoConfig
-from spanlab.encoder.elmo.projected_lstm import Reader
-from spanlab.encoder.elmo.scalar_mixture import ScalarMixture
-from spanlab.encoder.elmo.time_major import time_major
+from spanlab.encoder.elmo.lstm import Reader, time_major
 from spanlab.encoder.model import Encoder, EncoderOutput
 from spanlab.encoder.packing import Packing
 from spanlab.errors import InputError
+
+
+class ScalarMixture(nn.Module):
+    """The mixture of a fixed number of layers; it begins as their plain mean."""
+
+    def __init__(self, layers: int) -> None:
+        super().__init__()
+        self.weights = nn.Parameter(torch.zeros(layers))
+        self.scale = nn.Parameter(torch.ones(()))
+
+    def forward(self, layers: Sequence[Tensor]) -> Tensor:
+        """One tensor shaped like each of the layers."""
+        shares = self.weights.softmax(dim=0) * self.scale
+        mixed = layers[0] * shares[0]
+        for layer, share in zip(layers[1:], shares[1:], strict=True):
+            mixed = mixed + layer * share
+        return mixed
 
 
 class Elmo(Encoder):

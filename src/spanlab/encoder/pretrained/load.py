@@ -19,14 +19,17 @@ from spanlab.config import Source, from_mapping
 from spanlab.encoder.config import EncoderConfig
 from spanlab.encoder.elmo.model import Elmo
 from spanlab.encoder.heads import (
+    AnswerHead,
     BidirectionalLMHead,
     CausalLMHead,
     MaskedLMHead,
     PermutationLMHead,
     ReplacedTokenHead,
     SentencePairHead,
+    SequenceHead,
     SpanBoundaryConfig,
     SpanBoundaryHead,
+    TokenHead,
 )
 from spanlab.encoder.model import Encoder
 from spanlab.encoder.pretrained import config_json, tensor_files
@@ -35,7 +38,6 @@ from spanlab.encoder.pretrained.model import FORMAT_VERSION, HEAD_PURPOSES, Load
 from spanlab.encoder.pretrained.names import NAMES, TASK_HEADS
 from spanlab.encoder.pretrained.translate import State, body_rules, normalise, to_ours
 from spanlab.encoder.pretrained.vocabulary import check_tokenizer_fits
-from spanlab.encoder.task_heads import AnswerHead, SequenceHead, TokenHead
 from spanlab.encoder.xlnet.model import build_encoder
 from spanlab.errors import ConfigError, WeightsError, did_you_mean
 

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from spanlab.encoder.config import EncoderConfig
-from spanlab.encoder.dropout import Dropout
 from spanlab.encoder.feed_forward import FeedForward
+from spanlab.encoder.layers import Dropout
 from spanlab.encoder.xlnet.relative_attention import LayerContext, RelativeAttention
 
 

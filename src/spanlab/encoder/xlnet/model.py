@@ -21,14 +21,13 @@ from torch.utils.checkpoint import checkpoint
 
 from spanlab.encoder.batch import read_batch
 from spanlab.encoder.config import SYSTEMS, EncoderConfig
-from spanlab.encoder.dropout import Dropout
 from spanlab.encoder.embeddings import Embeddings
+from spanlab.encoder.layers import Dropout
 from spanlab.encoder.model import Encoder, EncoderOutput, init_weights, unpack_attention
 from spanlab.encoder.packing import Packing, Run
 from spanlab.encoder.xlnet.attention_mask import sight_of_places, sight_of_tokens
 from spanlab.encoder.xlnet.block import Streams, TwoStreamBlock
-from spanlab.encoder.xlnet.relative_attention import LayerContext, RelativeAttention
-from spanlab.encoder.xlnet.relative_positions import distance_table
+from spanlab.encoder.xlnet.relative_attention import LayerContext, RelativeAttention, distance_table
 from spanlab.errors import ConfigError, InputError
 
 _FREE_FIELDS = (

@@ -19,6 +19,27 @@ from spanlab.encoder.xlnet.attention_mask import AttentionMask
 from spanlab.encoder.xlnet.relative_kernel import Operands, relative_attention
 
 
+def distance_table(
+    keys: int, queries: int, width: int, *, max_distance: int | None, device: torch.device, backwards: bool = False
+) -> Tensor:
+    """(R, D): sines of every wavelength, then cosines.
+
+    Args:
+        keys: S.
+        queries: T.
+        width: D.
+        max_distance: larger distances are clamped to it; None for no limit.
+        device: where the table is made.
+        backwards: for text that is read from its end: distances count the other way.
+    """
+    distance_R = torch.arange(keys, -queries, -1, dtype=torch.float32, device=device)
+    if max_distance is not None:
+        distance_R = distance_R.clamp(-max_distance, max_distance)
+    frequency = 10_000.0 ** -(torch.arange(0, width, 2, dtype=torch.float32, device=device) / width)
+    angle = (-distance_R if backwards else distance_R)[:, None] * frequency
+    return torch.cat([angle.sin(), angle.cos()], dim=-1)
+
+
 @dataclass(frozen=True, kw_only=True)
 class LayerContext:
     """What attention must know of the batch, the same for every layer."""

@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from spanlab.encoder.dropout import draw_signs
+from spanlab.encoder.layers import draw_signs
 from spanlab.encoder.xlnet.attention_mask import AttentionMask
 
 CHUNK_SCORES = 1 << 18

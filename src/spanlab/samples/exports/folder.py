@@ -9,8 +9,7 @@ from pathlib import Path
 
 from spanlab.errors import InputError
 from spanlab.samples.exports.tasks import check_known, files_of
-from spanlab.samples.inventory import LANGUAGES, SPLITS
-from spanlab.samples.passage import Passage
+from spanlab.samples.passage import LANGUAGES, SPLITS, Passage
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from spanlab.samples.body import JOINTS
 from spanlab.samples.exports.records import Record, json_lines
+from spanlab.samples.markup import JOINTS
 from spanlab.samples.passage import Passage
 
 

@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from spanlab.encoder.dropout import Dropout
+from spanlab.encoder.layers import Dropout
 from spanlab.encoder.model import init_weights
 
 DISTANCES = 10
@@ -195,3 +195,22 @@ def marginal_loss(score_MK: Tensor, gold_MK: Tensor) -> tuple[Tensor, Tensor]:
     likelihood_M = torch.logsumexp(scores.masked_fill(~right, -torch.inf), dim=1) - torch.logsumexp(scores, dim=1)
     chosen_M = scores.detach().argmax(dim=1, keepdim=True)
     return -likelihood_M.sum(), right.gather(1, chosen_M).sum()
+
+
+class Refinement(nn.Module):
+    """One round; the same weights serve every round."""
+
+    def __init__(self, features: int, *, init_std: float = 0.02) -> None:
+        super().__init__()
+        self.gate = nn.Linear(2 * features, features)
+        init_weights(self.gate, init_std)
+
+    def forward(self, vectors_MF: Tensor, index_MK: Tensor, score_MK: Tensor) -> Tensor:
+        """(M, F) the vectors after the round; minus infinity in `score_MK` where there is no antecedent."""
+        weight = torch.softmax(with_none(score_MK), dim=1)
+        own_M1 = torch.arange(len(vectors_MF), device=vectors_MF.device)[:, None]
+        attended_MF = F.embedding_bag(
+            torch.cat([own_M1, index_MK], dim=1), vectors_MF, mode="sum", per_sample_weights=weight.to(vectors_MF.dtype)
+        )
+        gate_MF = torch.sigmoid(self.gate(torch.cat([vectors_MF, attended_MF], dim=1)))
+        return gate_MF * attended_MF + (1 - gate_MF) * vectors_MF

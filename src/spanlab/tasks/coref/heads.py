@@ -27,16 +27,15 @@ from spanlab.tasks.coref.antecedents import (
     Antecedents,
     CoarseScorer,
     FineScorer,
+    Refinement,
     compare_spelling,
     distance_bucket,
     marginal_loss,
     with_none,
 )
-from spanlab.tasks.coref.coref_layers import CorefLayers
-from spanlab.tasks.coref.links import Links
-from spanlab.tasks.coref.memory import Rows, Sizes, plan_rows
+from spanlab.tasks.coref.config import CorefLayers, Rows, Sizes, plan_rows
+from spanlab.tasks.coref.decode import Links
 from spanlab.tasks.coref.mention_scores import MentionScorer
-from spanlab.tasks.coref.refinement import Refinement
 from spanlab.tasks.head import Encoded
 from spanlab.tasks.sample import Sample, SampleBatch, TensorBatch
 from spanlab.tasks.spans.pruning import without_conflicts

@@ -21,15 +21,25 @@ from spanlab.metrics.coref import score_clusters
 from spanlab.metrics.gap import score_gap
 from spanlab.tasks.base import FittedState
 from spanlab.tasks.config import TaskConfig, TaskDataConfig
-from spanlab.tasks.coref.candidates import Candidates, list_candidates, only_sure
-from spanlab.tasks.coref.coref_layers import CorefLayers
-from spanlab.tasks.coref.data import CorefExample, cluster_problems, document_problems, read_document, sentences_of
-from spanlab.tasks.coref.decode import CorefResult
-from spanlab.tasks.coref.gap import gender
+from spanlab.tasks.coref.config import CorefLayers
+from spanlab.tasks.coref.data import (
+    CorefExample,
+    cluster_problems,
+    document_problems,
+    gender,
+    read_document,
+    sentences_of,
+)
+from spanlab.tasks.coref.decode import CorefResult, Links, join_links
 from spanlab.tasks.coref.heads import CorefHead
-from spanlab.tasks.coref.links import Links, join_links
-from spanlab.tasks.coref.samples import DocumentArrays
-from spanlab.tasks.coref.segments import cut_overlapping, cut_segments
+from spanlab.tasks.coref.samples import (
+    Candidates,
+    DocumentArrays,
+    cut_overlapping,
+    cut_segments,
+    list_candidates,
+    only_sure,
+)
 from spanlab.tasks.formats.row import FileShape, Row
 from spanlab.tasks.result import Mistake, Scores
 from spanlab.tasks.sample import Sample

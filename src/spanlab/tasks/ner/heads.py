@@ -5,6 +5,7 @@ Both read hidden states only where something is predicted: at the first token of
 Shapes: N tokens, D width, U labelled units, C tags, S candidate spans, L labels with "none" first, H inner width.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,15 +14,53 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from spanlab.encoder import EncoderConfig
-from spanlab.encoder.dropout import Dropout
-from spanlab.encoder.layers import ACTIVATIONS
+from spanlab.encoder.heads import TokenHead
+from spanlab.encoder.layers import ACTIVATIONS, Dropout
 from spanlab.encoder.model import init_weights
-from spanlab.encoder.task_heads import TokenHead
 from spanlab.objectives.objective import ObjectiveLoss, loss_and_accuracy
 from spanlab.tasks.head import Encoded, StandardHead
 from spanlab.tasks.losses import one_label_loss
 from spanlab.tasks.sample import SampleBatch, TensorBatch
+from spanlab.tasks.spans.labelled import TextSpan
 from spanlab.tasks.spans.representation import SpanConfig, SpanRepresentation, Spans
+from spanlab.tasks.spans.units import Integers, UnitKind, unit_spans
+
+
+def tag_counts(
+    texts: Sequence[str], spans: Sequence[Sequence[TextSpan]], labels: Sequence[str], kind: UnitKind
+) -> tuple[int, ...]:
+    """(C,) of every tag, in the order of `tagging.tag_names`."""
+    place = {label: number for number, label in enumerate(labels)}
+    counts = np.zeros(1 + 2 * len(labels), dtype=np.int64)
+    for text, own in zip(texts, spans, strict=True):
+        starts, ends = unit_spans(text, kind)
+        counts[0] += len(starts)
+        for span in own:
+            width = int(_touched(starts, ends, span))
+            counts[1 + 2 * place[span.label]] += 1
+            counts[2 + 2 * place[span.label]] += max(0, width - 1)
+            counts[0] -= width
+    return tuple(counts.clip(min=0).tolist())
+
+
+def candidate_counts(
+    texts: Sequence[str], spans: Sequence[Sequence[TextSpan]], labels: Sequence[str], kind: UnitKind, max_width: int
+) -> tuple[int, ...]:
+    """(L,) of candidate spans without a label, then of every label."""
+    place = {label: number for number, label in enumerate(labels)}
+    counts = np.zeros(1 + len(labels), dtype=np.int64)
+    for text, own in zip(texts, spans, strict=True):
+        units = len(unit_spans(text, kind)[0])
+        widest = min(units, max_width)
+        counts[0] += widest * units - widest * (widest - 1) // 2 - len(own)
+        for span in own:
+            counts[1 + place[span.label]] += 1
+    return tuple(counts.clip(min=0).tolist())
+
+
+def _touched(starts: Integers, ends: Integers, span: TextSpan) -> np.int64:
+    """How many units share a character with a span."""
+    return np.searchsorted(starts, span.end) - np.searchsorted(ends, span.start, side="right")
 
 
 def feature_counts(batch: SampleBatch, name: str) -> list[int]:

@@ -20,21 +20,18 @@ from spanlab.errors import ConfigError, InputError
 from spanlab.metrics.entities import entity_table, score_entities
 from spanlab.tasks.base import FittedState
 from spanlab.tasks.config import TaskConfig
-from spanlab.tasks.fields import read_id, read_text, text_problems
 from spanlab.tasks.formats.row import FileShape, Row
 from spanlab.tasks.losses import balanced_weights
 from spanlab.tasks.ner.data import Entity, NerResult
 from spanlab.tasks.ner.decode import best_tags, span_scores, spans_to_tags, tag_names, tags_to_spans
-from spanlab.tasks.ner.heads import EntitySpanHead, SpanLabels, TagHead
-from spanlab.tasks.ner.label_counts import candidate_counts, tag_counts
+from spanlab.tasks.ner.heads import EntitySpanHead, SpanLabels, TagHead, candidate_counts, tag_counts
 from spanlab.tasks.result import Mistake, Scores, about
 from spanlab.tasks.sample import Arrays, Sample
-from spanlab.tasks.spans.gold_units import GoldUnits, find_gold
 from spanlab.tasks.spans.labelled import TextSpan, are_nested, read_spans, span_problems
 from spanlab.tasks.spans.pruning import Conflict, without_conflicts
 from spanlab.tasks.spans.representation import SpanConfig, enumerate_spans
-from spanlab.tasks.spans.units import LabelUnits, choose_units, encode_units
-from spanlab.tasks.validation import Problem
+from spanlab.tasks.spans.units import GoldUnits, LabelUnits, choose_units, encode_units, find_gold
+from spanlab.tasks.validation import Problem, read_id, read_text, text_problems
 from spanlab.tasks.windows import InputWindow, Windower
 from spanlab.text.windows import best_windows
 from spanlab.training.config import TrainingConfig

@@ -9,11 +9,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from spanlab.tasks.fields import read_id, shown, text_problems
 from spanlab.tasks.formats.row import Row
 from spanlab.tasks.result import Result
 from spanlab.tasks.spans.html import draw_spans
-from spanlab.tasks.validation import Problem
+from spanlab.tasks.validation import Problem, read_id, shown, text_problems
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,10 +14,9 @@ from torch import Tensor, nn
 
 from spanlab.arrays import offsets
 from spanlab.encoder import EncoderConfig
-from spanlab.encoder.dropout import Dropout
-from spanlab.encoder.layers import ACTIVATIONS
+from spanlab.encoder.heads import AnswerHead
+from spanlab.encoder.layers import ACTIVATIONS, Dropout
 from spanlab.encoder.model import init_weights
-from spanlab.encoder.task_heads import AnswerHead
 from spanlab.objectives.objective import ObjectiveLoss, in_full_precision, loss_and_accuracy
 from spanlab.tasks.head import Encoded, StandardHead
 from spanlab.tasks.qa.decode import WindowAnswers, band, best_of_windows, pad_rows

@@ -18,7 +18,6 @@ from spanlab.errors import ConfigError
 from spanlab.metrics.squad import answer_scores, best_no_answer_threshold, score_answers
 from spanlab.tasks.base import FittedState
 from spanlab.tasks.config import TaskConfig, TaskDataConfig
-from spanlab.tasks.fields import shown
 from spanlab.tasks.formats.row import FileShape, Row
 from spanlab.tasks.qa.data import Answer, QaExample, QaResult, answer_problems, question_problems, read_question
 from spanlab.tasks.qa.decode import RankedAnswers, WindowAnswers, merge_windows, probabilities, tokens_over
@@ -27,7 +26,7 @@ from spanlab.tasks.result import Mistake, Scores, about
 from spanlab.tasks.sample import Arrays, Sample
 from spanlab.tasks.script_language import script_language
 from spanlab.tasks.spans.representation import SpanConfig
-from spanlab.tasks.validation import Problem
+from spanlab.tasks.validation import Problem, shown
 from spanlab.tasks.windows import InputWindow, Windower
 from spanlab.text.tokens import Tokens
 from spanlab.training.config import TrainingConfig

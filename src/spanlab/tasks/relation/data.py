@@ -9,10 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from spanlab.metrics.relations import EntityRelations
-from spanlab.tasks.fields import read_id, read_text, shown, text_problems
 from spanlab.tasks.formats.row import Row
 from spanlab.tasks.spans.labelled import TextSpan, span_problems
-from spanlab.tasks.validation import Problem
+from spanlab.tasks.validation import Problem, read_id, read_text, shown, text_problems
 
 NO_RELATION = "no_relation"
 """A relation with this label says that there is none, as TACRED writes it."""

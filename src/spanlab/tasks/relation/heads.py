@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from spanlab.encoder import EncoderConfig
-from spanlab.encoder.dropout import Dropout
-from spanlab.encoder.layers import ACTIVATIONS
+from spanlab.encoder.layers import ACTIVATIONS, Dropout
 from spanlab.encoder.model import init_weights
 from spanlab.objectives.objective import ObjectiveLoss, loss_and_accuracy
 from spanlab.tasks.head import Encoded

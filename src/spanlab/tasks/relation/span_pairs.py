@@ -19,10 +19,9 @@ from numpy.typing import NDArray
 from spanlab.tasks.relation.data import RelationExample, TextRelation
 from spanlab.tasks.relation.markers import token_range
 from spanlab.tasks.sample import Sample
-from spanlab.tasks.spans.gold_units import GoldUnits
 from spanlab.tasks.spans.labelled import TextSpan
 from spanlab.tasks.spans.representation import enumerate_spans
-from spanlab.tasks.spans.units import LabelUnits
+from spanlab.tasks.spans.units import GoldUnits, LabelUnits
 from spanlab.tasks.windows import InputWindow, Windower
 from spanlab.text.tokens import Tokens
 from spanlab.text.windows import best_windows

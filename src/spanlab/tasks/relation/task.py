@@ -35,11 +35,10 @@ from spanlab.tasks.relation.span_pairs import GoldRelations, candidate_spans, gi
 from spanlab.tasks.result import Mistake, Scores, about
 from spanlab.tasks.sample import Sample
 from spanlab.tasks.sequence_head import SequenceTaskHead
-from spanlab.tasks.spans.gold_units import find_gold
 from spanlab.tasks.spans.labelled import are_nested
 from spanlab.tasks.spans.pruning import Conflict
 from spanlab.tasks.spans.representation import SpanConfig
-from spanlab.tasks.spans.units import choose_units, encode_units, widest_span
+from spanlab.tasks.spans.units import choose_units, encode_units, find_gold, widest_span
 from spanlab.tasks.validation import Problem
 from spanlab.tasks.windows import Windower
 from spanlab.training.config import TrainingConfig

@@ -10,9 +10,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
-from spanlab.tasks.fields import shown
 from spanlab.tasks.formats.row import Row
-from spanlab.tasks.validation import Problem
+from spanlab.tasks.validation import Problem, shown
 
 _LATIN = 0x250
 """The first character behind the Latin letters: only their words are sure to be whole in an entity."""

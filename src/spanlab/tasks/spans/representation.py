@@ -23,8 +23,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from spanlab.arrays import flat_ranges
-from spanlab.encoder.dropout import Dropout
-from spanlab.encoder.layers import ACTIVATIONS
+from spanlab.encoder.layers import ACTIVATIONS, Dropout
 from spanlab.encoder.model import init_weights
 from spanlab.errors import ConfigError
 

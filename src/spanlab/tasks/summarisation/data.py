@@ -6,20 +6,77 @@ list of alternatives. `limit` and `limit_by` may stand in a row in place of the 
 examples, or results; a text that came as a list is its sentences put together, and offsets count in that.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, get_args
 
 from spanlab.errors import ConfigError
-from spanlab.tasks.fields import shown, text_problems
+from spanlab.metrics.rouge import rouge_words
 from spanlab.tasks.formats.row import Row
 from spanlab.tasks.result import Result
 from spanlab.tasks.script_language import script_language
 from spanlab.tasks.spans.html import draw_spans
-from spanlab.tasks.summarisation.decode import Limit, LimitUnit
-from spanlab.tasks.validation import Problem
+from spanlab.tasks.summarisation.decode import Limit, LimitUnit, sentence_words
+from spanlab.tasks.validation import Problem, shown, text_problems
 from spanlab.text.sentences import sentence_spans
+
+_ORDERS = (1, 2)
+
+Words = Sequence[str]
+NGrams = Counter[tuple[str, ...]]
+
+
+class RougeOracle:
+    """The search for one language."""
+
+    def __init__(self, language: str) -> None:
+        self._cut: Callable[[str], list[str]] = rouge_words(language)
+
+    def choose(self, sentences: Sequence[str], references: Sequence[str], limit: Limit) -> list[int]:
+        """The numbers of the best sentences, in the order of the text; none where nothing is shared."""
+        words = [self._cut(sentence) for sentence in sentences]
+        wanted = [_count(self._cut(reference)) for reference in references]
+        room = limit.room([len(sentence_words(sentence)) for sentence in sentences])
+        chosen: list[int] = []
+        best = 0.0
+        while True:
+            tried = {
+                number: _gain([words[each] for each in sorted((*chosen, number))], wanted)
+                for number in range(len(words))
+                if number not in chosen and room.holds(chosen, number)
+            }
+            number = max(tried, key=lambda each: (tried[each], -each), default=None)
+            if number is None or tried[number] <= best:
+                return sorted(chosen)
+            best = tried[number]
+            chosen.append(number)
+
+    def likeness(self, summary: str, references: Sequence[str]) -> float:
+        """ROUGE-1 F1 of a summary against the reference it is most like, 0 to 1."""
+        found = self._cut(summary)
+        return max(_f1(_ngrams(found, 1), _ngrams(self._cut(reference), 1)) for reference in references)
+
+
+def _count(words: Words) -> list[NGrams]:
+    return [_ngrams(words, order) for order in _ORDERS]
+
+
+def _gain(sentences: Sequence[Words], references: Sequence[Sequence[NGrams]]) -> float:
+    """ROUGE-1 + ROUGE-2 of sentences put together, against the reference that is best."""
+    found = _count([word for words in sentences for word in words])
+    return max(sum(_f1(*pair) for pair in zip(found, wanted, strict=True)) for wanted in references)
+
+
+def _f1(found: NGrams, wanted: NGrams) -> float:
+    both = found.total() + wanted.total()
+    return 2 * (found & wanted).total() / both if both else 0.0
+
+
+def _ngrams(words: Words, order: int) -> NGrams:
+    return Counter(tuple(words[start : start + order]) for start in range(len(words) - order + 1))
+
 
 _DOCUMENTS = ("text", "sentences", "source")
 _LABELS = ("labels", "source_labels")

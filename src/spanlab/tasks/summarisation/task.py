@@ -21,11 +21,11 @@ from spanlab.errors import ConfigError
 from spanlab.metrics.rouge import score_rouge
 from spanlab.tasks.base import FittedState
 from spanlab.tasks.config import TaskConfig
-from spanlab.tasks.fields import shown
 from spanlab.tasks.formats.row import FileShape, Row
 from spanlab.tasks.result import Mistake, Scores, about
 from spanlab.tasks.sample import Sample
 from spanlab.tasks.summarisation.data import (
+    RougeOracle,
     SummaryExample,
     SummaryResult,
     SummarySentence,
@@ -35,9 +35,8 @@ from spanlab.tasks.summarisation.data import (
 )
 from spanlab.tasks.summarisation.decode import Limit, LimitUnit, lead_sentences, select_sentences
 from spanlab.tasks.summarisation.heads import SentenceHead
-from spanlab.tasks.summarisation.oracle import RougeOracle
 from spanlab.tasks.summarisation.windows import cut_document
-from spanlab.tasks.validation import Problem
+from spanlab.tasks.validation import Problem, shown
 from spanlab.tasks.windows import Windower
 from spanlab.text.sentences import sentence_spans
 from spanlab.training.config import TrainingConfig

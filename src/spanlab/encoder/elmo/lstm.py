@@ -1,23 +1,51 @@
-"""The recurrence of an LSTM whose output is projected, with cells and projections cut off at a bound.
+"""The order in which a recurrent network reads packed sequences: step by step, all sequences that still go on at once.
 
-What enters are the gates' input parts of every token, in one matrix product already, and the state the sequences begin
-with; what leaves are the projected outputs and the last states. torch's own LSTM with projections has no bound, and
-ELMo's does; so the steps are written out here, with their backward pass by hand: it keeps the activated gates and the
-cells, and gathers the weights' gradients of all steps into one matrix product each. The trade-off: one backward pass a
-forward pass, none of higher order.
+What enters are the lengths of sequences that lie one after the other; what leaves says where each step's tokens lie.
 
-Tokens lie time-major: the first tokens of all sequences, longest sequence first, then the second tokens of those that
-have one, and so on. No step touches a sequence that has ended.
-
-Shapes: N tokens, B sequences, n of them at a step, C cells, P width of the projection.
+Shapes: B sequences, N tokens.
 """
 
+import math
 from collections.abc import Iterator, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
+
+from spanlab.encoder.layers import Dropout
+
+
+@dataclass(frozen=True)
+class TimeMajor:
+    """Packed tokens in the order of reading."""
+
+    order_N: Tensor
+    """The packed token at each place of the order: all first tokens, longest sequence first, then all second ones."""
+    places_N: Tensor
+    """The other way: the place in the order of each packed token."""
+    rows_B: Tensor
+    """The sequences, longest first."""
+    sizes: tuple[int, ...]
+    """How many sequences there are at each step."""
+
+
+def time_major(lengths: Sequence[int], device: torch.device | str, *, backward: bool = False) -> TimeMajor:
+    """The order for sequences of these lengths; `backward` begins with the last token of each."""
+    lengths_B = torch.tensor(lengths)
+    rows_B = torch.argsort(lengths_B, descending=True, stable=True)
+    sorted_B = lengths_B[rows_B]
+    starts_B = (torch.cumsum(lengths_B, 0) - lengths_B)[rows_B]
+    steps_T = torch.arange(int(sorted_B[0]))
+    going_TB = steps_T[:, None] < sorted_B
+    offsets_TB = sorted_B - 1 - steps_T[:, None] if backward else steps_T[:, None].expand(-1, len(rows_B))
+    order_N = (starts_B + offsets_TB)[going_TB]
+    places_N = torch.empty_like(order_N)
+    places_N[order_N] = torch.arange(len(order_N))
+    sizes = tuple(going_TB.sum(dim=1).tolist())
+    return TimeMajor(order_N.to(device), places_N.to(device), rows_B.to(device), sizes)
+
 
 # One pass over memory each, where the formulas written out take three.
 _sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
@@ -139,3 +167,81 @@ def _before(x_NC: Tensor, first_BC: Tensor, sizes: Sequence[int]) -> Tensor:
     starts = [rows for rows, _ in _steps(sizes)]
     parts += [x_NC[rows.start : rows.start + count] for rows, count in zip(starts, sizes[1:], strict=False)]
     return torch.cat(parts)
+
+
+@dataclass(frozen=True)
+class LSTMState:
+    """What one layer knows after the last token of each sequence."""
+
+    hidden_BP: Tensor
+    cell_BC: Tensor
+
+    def rows(self, rows_B: Tensor) -> "LSTMState":
+        """The state of the sequences at `rows_B`."""
+        return LSTMState(self.hidden_BP.index_select(0, rows_B), self.cell_BC.index_select(0, rows_B))
+
+
+class ProjectedLSTM(nn.Module):
+    """One layer."""
+
+    def __init__(self, input_width: int, cells: int, width: int, *, clip: float | None) -> None:
+        """`clip` bounds cells and projections; None for no bound."""
+        super().__init__()
+        self.clip = clip
+        self.input = nn.Linear(input_width, 4 * cells)
+        self.recurrent = nn.Parameter(torch.empty(4 * cells, width))
+        self.projection = nn.Parameter(torch.empty(width, cells))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """As published: uniform by the number of inputs and outputs, and a forget gate that begins open."""
+        cells = self.projection.shape[1]
+        inputs, outputs = self.input.in_features + self.recurrent.shape[1], 4 * cells
+        bound = math.sqrt(6.0 / (inputs + outputs))
+        nn.init.uniform_(self.input.weight, -bound, bound)
+        nn.init.uniform_(self.recurrent, -bound, bound)
+        nn.init.xavier_uniform_(self.projection)
+        nn.init.zeros_(self.input.bias)
+        nn.init.ones_(self.input.bias[cells : 2 * cells])
+
+    def begin(self, sequences: int) -> LSTMState:
+        """The state before anything was read."""
+        width, cells = self.projection.shape
+        return LSTMState(self.projection.new_zeros(sequences, width), self.projection.new_zeros(sequences, cells))
+
+    def forward(self, x_NI: Tensor, state: LSTMState, sizes: Sequence[int]) -> tuple[Tensor, LSTMState]:
+        """(N, P) outputs of time-major tokens, and the state after them; rows of states are in the order of reading."""
+        gates_N4C = self.input(x_NI)
+        outs_NP, hidden_BP, cell_BC = run_recurrence(
+            gates_N4C, self.recurrent, self.projection, state.hidden_BP, state.cell_BC, sizes, self.clip
+        )
+        return outs_NP, LSTMState(hidden_BP, cell_BC)
+
+
+class Reader(nn.Module):
+    """The layers of one direction."""
+
+    def __init__(self, layers: int, cells: int, width: int, *, clip: float | None, dropout: float) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(ProjectedLSTM(width, cells, width, clip=clip) for _ in range(layers))
+        self.dropout = Dropout(dropout)
+
+    def begin(self, sequences: int) -> list[LSTMState]:
+        """The states before anything was read."""
+        return [cast("ProjectedLSTM", layer).begin(sequences) for layer in self.layers]
+
+    def forward(
+        self, x_NP: Tensor, order: TimeMajor, states: Sequence[LSTMState] | None = None
+    ) -> tuple[list[Tensor], list[LSTMState]]:
+        """(N, P) the output of each layer for packed tokens, and the states after them, in the order of sequences."""
+        x_NP = x_NP.index_select(0, order.order_N)
+        states = self.begin(len(order.rows_B)) if states is None else states
+        outputs, after = [], []
+        back_B = torch.argsort(order.rows_B)
+        for number, (layer, state) in enumerate(zip(self.layers, states, strict=True)):
+            dropped_NP = self.dropout(x_NP)
+            out_NP, last = layer(dropped_NP, state.rows(order.rows_B), order.sizes)
+            x_NP = out_NP if number == 0 else out_NP + dropped_NP
+            outputs.append(x_NP.index_select(0, order.places_N))
+            after.append(last.rows(back_B))
+        return outputs, after
