@@ -64,7 +64,7 @@ def test_fixed_tokens_are_left(tiny_model: Path, samples: list[Sample]) -> None:
 
 def test_what_is_needed(tiny_model: Path, samples: list[Sample]) -> None:
     model, tokenizer = replace(load_model(tiny_model), heads={}), Tokenizer.load(tiny_model)
-    options = {"seed": 0, "batch_tokens": 100, "place": HERE}
+    options = {"seed": 0, "batch_tokens": 100, "process": HERE}
     with pytest.raises(MissingHeadError, match="mlm"):
         refilled_copies(samples, model, tokenizer, TuningConfig(augment=1), **options)  # type: ignore[arg-type]
     tokenizer.mask_id = None

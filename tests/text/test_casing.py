@@ -7,7 +7,8 @@ import pytest
 
 from spanlab.errors import InputError
 from spanlab.text import Tokenizer
-from spanlab.text.casing import check_model_case, has_capitals, lacks_capitals
+from spanlab.text.casing import has_capitals, lacks_capitals
+from spanlab.text.tokenizer import check_model_case
 
 
 def change(folder: Path, *, lowercase: bool | None = None, settings: dict[str, object] | None = None) -> Path:

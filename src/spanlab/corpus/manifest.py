@@ -12,7 +12,8 @@ from typing import Any, Literal
 
 from spanlab.atomic_io import sha256_of, write_atomically
 from spanlab.config import Source, from_mapping, to_mapping
-from spanlab.corpus.prepare.documents import Documents, ErrorHandling, Layout, Lines
+from spanlab.corpus.prepare.documents import ErrorHandling
+from spanlab.corpus.prepare.layout import Documents, Layout, Lines
 from spanlab.errors import ConfigError, InputError
 
 FORMAT = "spanlab corpus"

@@ -122,8 +122,8 @@ def _table(findings: QuickstartResults) -> str:
         + "</tr>"
         for row in rows(findings)
     )
-    remarks = "".join(f"<p>{escape(line)}</p>" for line in remarks(findings))
-    return f'<table class="courses scores"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{remarks}'
+    notes = "".join(f"<p>{escape(line)}</p>" for line in remarks(findings))
+    return f'<table class="courses scores"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}'
 
 
 def _losses(folder: Path, run: str) -> str:

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 from spanlab.lazy_imports import lazy_names
 
 if TYPE_CHECKING:
-    from spanlab.text.casing import check_model_case
     from spanlab.text.documents import Document
     from spanlab.text.sentences import line_spans, sentence_spans
-    from spanlab.text.tokenizer import Tokenizer
+    from spanlab.text.tokenizer import Tokenizer, check_model_case
     from spanlab.text.tokens import Tokens
     from spanlab.text.train import TokenizerConfig, train_tokenizer
     from spanlab.text.windows import Window, cut_windows, merge_best, merge_mean
@@ -41,7 +40,7 @@ _HOMES = {
     "TokenizerConfig": "train",
     "Tokens": "tokens",
     "Window": "windows",
-    "check_model_case": "casing",
+    "check_model_case": "tokenizer",
     "cut_windows": "windows",
     "line_spans": "sentences",
     "merge_best": "windows",

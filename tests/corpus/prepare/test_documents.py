@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spanlab.corpus.prepare.byte_readers import LookAhead
-from spanlab.corpus.prepare.documents import Layout, documents_of
+from spanlab.corpus.prepare.documents import documents_of
+from spanlab.corpus.prepare.layout import Layout
 from spanlab.corpus.prepare.segments import Limits, segments_of
 from spanlab.corpus.prepare.sources import find_sources
 from spanlab.errors import InputError, MissingExtraError

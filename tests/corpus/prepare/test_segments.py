@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spanlab.corpus.prepare.documents import Documents, Layout, documents_of
+from spanlab.corpus.prepare.documents import documents_of
+from spanlab.corpus.prepare.layout import Documents, Layout
 from spanlab.corpus.prepare.segments import Limits, Segment, segments_of, tasks
 from spanlab.corpus.prepare.sources import find_sources
 from spanlab.errors import InputError

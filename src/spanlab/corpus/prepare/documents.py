@@ -8,63 +8,13 @@ import csv
 import io
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
-
+from spanlab.corpus.prepare.layout import BLANK_LINE, Documents
 from spanlab.corpus.prepare.segments import Segment
 from spanlab.errors import InputError, did_you_mean
-from spanlab.text import sentence_spans
-
-Documents = Literal["file", "blank-line", "line"]
-Lines = Literal["wrapped", "sentences", "paragraphs"]
-
-BLANK_LINE = re.compile(r"\n[ \t\r\f\v]*\n\s*")
-_SENTENCE_END = re.compile(r"[.!?…:;。！？：；][\"'”’»)\]」』）]*\s*$")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Layout:
-    """How text files are to be understood."""
-
-    documents: Documents
-    """A document is a file, what stands between blank lines, or a line. Only .txt files ask for it."""
-    lines: Lines
-    """Inside a document a line break is a space (and a blank line ends a paragraph), or ends a sentence, or ends a
-    paragraph."""
-
-
-def detect_lines(samples: Sequence[str]) -> Lines:
-    """What a line break means in the samples."""
-    groups = [group.strip().split("\n") for sample in samples for group in BLANK_LINE.split(sample) if group.strip()]
-    inner = [line.strip() for group in groups for line in group[:-1] if line.strip()]
-    if not inner:
-        return "paragraphs"
-    lengths = np.array([len(line) for line in inner])
-    even = np.median(lengths) >= 0.7 * np.percentile(lengths, 95)
-    ended = np.mean([bool(_SENTENCE_END.search(line)) for line in inner])
-    if even and ended < 0.5:
-        return "wrapped"
-    sentences = np.mean([len(sentence_spans(line)) for line in inner[:1000]])
-    return "sentences" if sentences < 1.5 else "paragraphs"
-
-
-def detect_documents(samples: Sequence[str], lines: Lines, *, several_files: bool) -> Documents:
-    """What a document is in .txt files with these beginnings."""
-    groups = [BLANK_LINE.split(sample.strip()) for sample in samples if sample.strip()]
-    has_blank_lines = any(len(sample_groups) > 1 for sample_groups in groups)
-    if lines == "wrapped":
-        return "file"
-    if not has_blank_lines:
-        return "line" if lines == "paragraphs" and not several_files else "file"
-    if lines == "sentences":
-        return "blank-line"
-    lines_a_group = np.mean([group.count("\n") + 1 for sample_groups in groups for group in sample_groups])
-    return "blank-line" if lines_a_group >= 1.5 else "file"
-
 
 ErrorHandling = Literal["strict", "replace"]
 _HALF = re.compile("[\ud800-\udfff]")

@@ -10,7 +10,8 @@ from itertools import islice
 
 from spanlab.corpus.manifest import Options
 from spanlab.corpus.prepare.byte_readers import LookAhead, open_reader
-from spanlab.corpus.prepare.documents import Layout, detect_documents, detect_lines, documents_of
+from spanlab.corpus.prepare.documents import documents_of
+from spanlab.corpus.prepare.layout import Layout, detect_documents, detect_lines
 from spanlab.corpus.prepare.segments import Limits, segments_of
 from spanlab.corpus.prepare.sources import STDIN, Format, Source, find_sources
 from spanlab.errors import InputError

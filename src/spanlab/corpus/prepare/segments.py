@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from spanlab.corpus.prepare.byte_readers import ByteReader, LookAhead, file_line, open_reader
-from spanlab.corpus.prepare.documents import Layout
+from spanlab.corpus.prepare.layout import Layout
 from spanlab.corpus.prepare.sources import Source
 from spanlab.corpus.prepare.tables import csv_chunks, dataset_chunks, parquet_chunks
 from spanlab.errors import InputError

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spanlab.arrays import offsets
-from spanlab.corpus.prepare.documents import BLANK_LINE, ErrorHandling, Layout, Lines, documents_of
+from spanlab.corpus.prepare.documents import ErrorHandling, documents_of
+from spanlab.corpus.prepare.layout import BLANK_LINE, Layout, Lines
 from spanlab.corpus.prepare.segments import Task
 from spanlab.errors import InputError
 from spanlab.text import Tokenizer, sentence_spans
