@@ -1,6 +1,7 @@
 """Whole runs in this process: what a run folder holds, what its model does, and combinations of systems."""
 
 import json
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from spanlab.inference.fill import Filler
 from spanlab.objectives import Mixture, TensorBatch
 from spanlab.pretraining.model import build_model
 from spanlab.pretraining.recipe import load_recipe
+from spanlab.training import threads
 from spanlab.training.loop import Training
 from spanlab.training.records import Record
 from spanlab.workflows.pretrain import run_job
@@ -101,6 +103,43 @@ def test_a_step_that_goes_wrong_leaves_a_batch_that_goes_wrong_again(small_corpu
         assert not held[-1] or criterion(batch).value.isnan()
         spoil(criterion, 0.0)
     assert any(held)
+
+
+def test_a_resumed_run_computes_with_the_threads_it_was_begun_with(
+    small_corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(threads, "_cores", lambda: 2)
+    used: list[int] = []
+
+    def stop(record: Record) -> None:
+        used.append(torch.get_num_threads())
+        if record.step == 2:
+            signal.raise_signal(signal.SIGINT)
+
+    settings = ("training.steps=4", "data.held_out=0")
+    run_job(job("bert", small_corpus, tmp_path / "whole", *settings, "training.threads=2"))
+    with pytest.raises(KeyboardInterrupt):
+        run_job(job("bert", small_corpus, tmp_path / "run", *settings, "training.threads=2"), on_record=stop)
+    assert torch.get_num_threads() == 1
+    run_job(job("bert", small_corpus, tmp_path / "run", *settings, "training.threads=0", resume=True), on_record=stop)
+    assert used == [2, 2, 2, 2]
+    assert records(tmp_path / "run") == records(tmp_path / "whole")
+    told = json.loads((tmp_path / "run" / "environment.json").read_text())
+    assert (told["threads"], told["begun_threads"]) == (2, 2)
+    assert not any("the last bits may differ" in note for note in told["notes"])
+
+
+def test_a_run_resumed_with_other_threads_says_so(small_corpus: Path, tmp_path: Path) -> None:
+    started: list[str] = []
+
+    def begin(training: Training[ExampleBatch], notes: tuple[str, ...]) -> None:
+        started.extend(notes)
+
+    run_job(job("bert", small_corpus, tmp_path, "training.steps=2", "training.threads=1"))
+    asked = job("bert", small_corpus, tmp_path, "training.steps=2", "training.threads=2", resume=True)
+    run_job(asked, on_start=begin)
+    assert "the run was begun with training.threads=1 and goes on with 2: the last bits may differ" in started
+    assert json.loads((tmp_path / "environment.json").read_text())["begun_threads"] == 1
 
 
 def test_the_report_is_written_when_a_run_goes_wrong(small_corpus: Path, tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from spanlab.training.parallel import process_group
 from spanlab.training.place import find_place
 from spanlab.training.records import Record
 from spanlab.training.run_folder import METRICS, STATUS, RunFolder
+from spanlab.training.threads import choose_threads, threads_put_back
 from spanlab.whole_files import sha256_of, write_json
 from spanlab.workflows.following import RunResult, follow, write_report
 
@@ -87,7 +88,7 @@ def finetune(
 
 def run_job(job: FinetuningJob, *, on_start: OnStart | None = None, on_record: OnRecord | None = None) -> RunResult:
     """Do the work of one process of the run; the callbacks are called in the first of them."""
-    with process_group():
+    with process_group(), threads_put_back():
         training_config = job.config.training
         place = find_place(training_config.device, training_config.precision)
         run = RunFolder(job.out)
@@ -97,12 +98,14 @@ def run_job(job: FinetuningJob, *, on_start: OnStart | None = None, on_record: O
         config = describe(job)
         if job.resume:
             run.check_same(config)
+        threads, about_threads = choose_threads(training_config.threads, run, place, resume=job.resume)
         with run.lock() if place.first else nullcontext():
             if place.first and not job.resume:
                 run.begin(config)
             place.wait()
-            training = Training(tuning.work, tuning.training, run, place, seed=job.config.seed)
-            notes = (*tuning.notes(), *(training.resume() if job.resume else ()))
+            settings = replace(tuning.training, threads=threads)
+            training = Training(tuning.work, settings, run, place, seed=job.config.seed)
+            notes = (*tuning.notes(), *about_threads, *(training.resume() if job.resume else ()))
             if on_start is not None and place.first:
                 on_start(training, notes)
             return follow(

@@ -14,9 +14,9 @@ from spanlab.report.run_page import Section, run_page
 from spanlab.training.loop import Outcome, Training
 from spanlab.training.metrics_file import MetricsFile
 from spanlab.training.records import Record
-from spanlab.training.run_folder import ENVIRONMENT, REPORT
+from spanlab.training.run_folder import REPORT
 from spanlab.training.trackers import open_trackers
-from spanlab.whole_files import readable_disk_errors, write_atomically, write_json
+from spanlab.whole_files import readable_disk_errors, write_atomically
 
 Moment = Literal["before", "after"]
 AtEnds = Callable[[nn.Module, Path, Moment], None]
@@ -97,7 +97,7 @@ def _consumers(
 ) -> list[Callable[[Record], None]]:
     """What takes every record on the first process: the metrics file and the trackers, closed with the stack."""
     run = training.run
-    write_json(run.path / ENVIRONMENT, describe_environment(processes=training.place.size, notes=list(notes)))
+    run.write_environment(describe_environment(processes=training.place.size, notes=list(notes)))
     metrics = MetricsFile(run.metrics)
     stack.callback(metrics.close)
     metrics.rewind(training.progress.step, training.progress.evaluated)

@@ -6,7 +6,7 @@ The same function runs in one process, in each process that torchrun starts, and
 import hashlib
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from spanlab.training.parallel import process_group
 from spanlab.training.place import find_place
 from spanlab.training.records import Record
 from spanlab.training.run_folder import RunFolder
+from spanlab.training.threads import choose_threads, threads_put_back
 from spanlab.whole_files import readable_disk_errors
 from spanlab.workflows.fillings import SampleFillings
 from spanlab.workflows.following import RunResult, follow
@@ -81,7 +82,7 @@ def pretrain(
 
 def run_job(job: PretrainingJob, *, on_start: OnStart | None = None, on_record: OnRecord | None = None) -> RunResult:
     """Do the work of one process of the run; the callbacks are called in the first of them."""
-    with process_group():
+    with process_group(), threads_put_back():
         training_config = job.recipe.training
         place = find_place(training_config.device, training_config.precision)
         run = RunFolder(job.out)
@@ -91,14 +92,15 @@ def run_job(job: PretrainingJob, *, on_start: OnStart | None = None, on_record: 
         config = describe(job, corpora)
         if job.resume:
             run.check_same(config)
+        threads, about_threads = choose_threads(training_config.threads, run, place, resume=job.resume)
         with run.lock() if place.first else nullcontext():
             work, beginning = build_work(job.recipe, corpora, job.init, processes=place.size)
-            training = Training(work, training_config, run, place, seed=job.recipe.seed)
+            training = Training(work, replace(training_config, threads=threads), run, place, seed=job.recipe.seed)
             if place.first and not job.resume:  # once nothing is left to be refused
                 with readable_disk_errors(run.path, "make room"):
                     run.begin(config)
             place.wait()
-            notes = (*beginning.notes, *(training.resume() if job.resume else ()))
+            notes = (*beginning.notes, *about_threads, *(training.resume() if job.resume else ()))
             if on_start is not None and place.first:
                 on_start(training, notes)
             fillings = SampleFillings(corpora[0].corpus, job.recipe.data.longest)
