@@ -1,5 +1,6 @@
-"""What the machine can do: freed memory is kept when asked for, and given back."""
+"""What the machine can do: freed memory is kept when asked for, and given back; bf16 where oneDNN may use it."""
 
+import os
 import subprocess
 import sys
 
@@ -51,3 +52,10 @@ def test_kept_memory_can_be_given_back() -> None:
     if given == "0":
         pytest.skip("this system's allocator cannot be asked")
     assert 0.3 < float(gigabytes) < 0.5
+
+
+def test_bf16_is_not_there_where_it_may_not_be_used() -> None:
+    code = "from spanlab.machine import has_bf16_instructions; print(has_bf16_instructions())"
+    held = {**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX2"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=held)
+    assert done.stdout == "False\n"

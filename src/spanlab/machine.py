@@ -118,10 +118,15 @@ def describe_environment(**more: Any) -> dict[str, Any]:  # noqa: ANN401 (plain 
 
 
 def has_bf16_instructions() -> bool:
-    """Whether the CPU multiplies bf16 numbers itself; without that, bf16 is slower than fp32."""
+    """Whether the CPU multiplies bf16 numbers itself, and may; without that, bf16 is slower than fp32.
+
+    oneDNN, which would do it, can be held to older instructions by ONEDNN_MAX_CPU_ISA.
+    """
     import torch
 
-    return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
+    there = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+    built_in = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+    return bool(there and built_in and torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
 def keep_freed_memory() -> bool:

@@ -61,7 +61,7 @@ def test_results_as_json(tmp_path: Path, tokenizer: Path, text: Path) -> None:
     assert figures["counts"] == counts
     assert figures["verified"] is None
     assert figures["unknown_rate"] == figures["unknown"] / counts["tokens"] == 0
-    assert figures["bytes_per_token"] == counts["bytes"] / counts["tokens"]
+    assert figures["bytes_per_token"] == pytest.approx(counts["bytes"] / counts["tokens"], rel=1e-5)
     for name, total in (("sentence_lengths", 4), ("document_lengths", 2)):
         assert sum(count for _, _, count in figures[name]["histogram"]) == total
     assert figures["sentence_lengths"]["longest"] == len("Thesecondisnotsoshort.")

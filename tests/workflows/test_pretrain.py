@@ -1,6 +1,7 @@
 """Whole runs in this process: what a run folder holds, what its model does, and combinations of systems."""
 
 import json
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from spanlab.inference.fill import Filler
 from spanlab.objectives import Mixture, TensorBatch
 from spanlab.pretraining.initial_model import build_model
 from spanlab.pretraining.recipe import load_recipe
+from spanlab.training import threads
 from spanlab.training.loop import Training
 from spanlab.training.records import Record
 from spanlab.workflows.pretrain import run_job
@@ -35,7 +37,7 @@ FROM_PYTHON = {
 def test_from_python(small_corpus: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     seen: list[Record] = []
     result = spanlab.pretrain(
-        "spanbert", data=small_corpus, out=tmp_path / "run", size="tiny", on_record=seen.append, **FROM_PYTHON
+        "spanbert", data=small_corpus, out=tmp_path / "run", world_size="tiny", on_record=seen.append, **FROM_PYTHON
     )
     assert capfd.readouterr() == ("", "")
     assert (result.outcome, result.steps, result.folder) == ("finished", 6, tmp_path / "run")
@@ -50,14 +52,14 @@ def test_from_python(small_corpus: Path, tmp_path: Path, capfd: pytest.CaptureFi
     assert fillings["before"] != fillings["after"]
     assert load_model(result.folder).heads.keys() == {"mlm", "sbo"}
     with pytest.raises(InputError, match="the folder holds a run already"):
-        spanlab.pretrain("spanbert", data=small_corpus, out=tmp_path / "run", size="tiny", **FROM_PYTHON)
+        spanlab.pretrain("spanbert", data=small_corpus, out=tmp_path / "run", world_size="tiny", **FROM_PYTHON)
 
 
 def test_a_recipe_file_and_several_corpora(small_corpus: Path, tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text("system: bert\nmasking: {law: word}\ntraining: {steps: 2}\n")
     data = [f"{small_corpus}:2", small_corpus]
     settings = {name: value for name, value in FROM_PYTHON.items() if name != "training"}
-    result = spanlab.pretrain(tmp_path / "mine.yaml", data=data, out=tmp_path / "run", size="tiny", **settings)
+    result = spanlab.pretrain(tmp_path / "mine.yaml", data=data, out=tmp_path / "run", world_size="tiny", **settings)
     assert (result.outcome, result.steps) == ("finished", 2)
 
 
@@ -101,6 +103,43 @@ def test_a_step_that_goes_wrong_leaves_a_batch_that_goes_wrong_again(small_corpu
         assert not held[-1] or criterion(batch).value.isnan()
         spoil(criterion, 0.0)
     assert any(held)
+
+
+def test_a_resumed_run_computes_with_the_threads_it_was_begun_with(
+    small_corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(threads, "_cores", lambda: 2)
+    used: list[int] = []
+
+    def stop(record: Record) -> None:
+        used.append(torch.get_num_threads())
+        if record.step == 2:
+            signal.raise_signal(signal.SIGINT)
+
+    settings = ("training.steps=4", "data.held_out=0")
+    run_job(job("bert", small_corpus, tmp_path / "whole", *settings, "training.threads=2"))
+    with pytest.raises(KeyboardInterrupt):
+        run_job(job("bert", small_corpus, tmp_path / "run", *settings, "training.threads=2"), on_record=stop)
+    assert torch.get_num_threads() == 1
+    run_job(job("bert", small_corpus, tmp_path / "run", *settings, "training.threads=0", resume=True), on_record=stop)
+    assert used == [2, 2, 2, 2]
+    assert records(tmp_path / "run") == records(tmp_path / "whole")
+    told = json.loads((tmp_path / "run" / "environment.json").read_text())
+    assert (told["threads"], told["begun_threads"]) == (2, 2)
+    assert not any("the last bits may differ" in note for note in told["notes"])
+
+
+def test_a_run_resumed_with_other_threads_says_so(small_corpus: Path, tmp_path: Path) -> None:
+    started: list[str] = []
+
+    def begin(training: Training[ExampleBatch], notes: tuple[str, ...]) -> None:
+        started.extend(notes)
+
+    run_job(job("bert", small_corpus, tmp_path, "training.steps=2", "training.threads=1"))
+    asked = job("bert", small_corpus, tmp_path, "training.steps=2", "training.threads=2", resume=True)
+    run_job(asked, on_start=begin)
+    assert "the run was begun with training.threads=1 and goes on with 2: the last bits may differ" in started
+    assert json.loads((tmp_path / "environment.json").read_text())["begun_threads"] == 1
 
 
 def test_the_report_is_written_when_a_run_goes_wrong(small_corpus: Path, tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ class TrainingConfig:
     """auto: bf16 where it is faster than fp32."""
     device: Device = "auto"
     threads: int = 0
-    """CPU threads of each process; 0 leaves it to torch."""
+    """CPU threads of each process; 0 leaves it to torch, and a resumed run goes on with those it was begun with."""
     parallel: Literal["ddp", "fsdp"] = "ddp"
     """How several processes share the work: a copy of the model each, or its shards (FSDP2)."""
     compile: bool = False

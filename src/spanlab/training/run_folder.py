@@ -5,14 +5,16 @@ metrics.jsonl     one record a line
 checkpoints/      what --resume goes on from
 model/            the best model on held-out data; without any, the newest
 status.json       how far it has come
-environment.json  what it runs on
+environment.json  what it runs on, and how many threads and processes it was begun with
 report.html       all of it to look at
 """
 
+import json
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +49,15 @@ _MAY_DIFFER = {
     },
 }
 """What may be changed from one session of a run to the next: none of it changes what is learnt."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parallelism:
+    """What a run was begun on, as far as the last bits of its numbers depend on it."""
+
+    threads: int
+    """Of each process."""
+    processes: int
 
 
 class RunFolder:
@@ -91,6 +102,23 @@ class RunFolder:
             cause = f"the run is of format {version}, and this SpanLab reads {FORMAT_VERSION}"
             raise InputError(cause, path=self.path / CONFIG, fix="resume it with the SpanLab that began it")
         return mapping
+
+    def initial_parallelism(self) -> Parallelism | None:
+        """What the run was begun on; None where it has not told yet."""
+        try:
+            told = json.loads((self.path / ENVIRONMENT).read_text(encoding="utf-8"))
+            found = {name: told.get(f"begun_{name}", told[name]) for name in ("threads", "processes")}
+            return Parallelism(threads=int(found["threads"]), processes=int(found["processes"]))
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return None
+
+    def write_environment(self, environment: Mapping[str, Any]) -> None:
+        """What this session runs on, beside what the first one ran on."""
+        begun = self.initial_parallelism() or Parallelism(
+            threads=environment["threads"], processes=environment["processes"]
+        )
+        first = {"begun_threads": begun.threads, "begun_processes": begun.processes}
+        write_json(self.path / ENVIRONMENT, {**environment, **first})
 
     def check_same(self, config: Mapping[str, Any]) -> None:
         """Refuse to go on with another config than the run was begun with."""

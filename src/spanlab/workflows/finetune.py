@@ -22,6 +22,7 @@ from spanlab.training.distributed import current_process, process_group
 from spanlab.training.loop import Training
 from spanlab.training.records import Record
 from spanlab.training.run_folder import METRICS, STATUS, RunFolder
+from spanlab.training.threads import choose_threads, threads_put_back
 from spanlab.workflows.run import RunResult, run_training, write_report
 
 OnStart = Callable[[Training[Any], tuple[str, ...]], None]
@@ -86,7 +87,7 @@ def finetune(
 
 def run_job(job: FinetuningJob, *, on_start: OnStart | None = None, on_record: OnRecord | None = None) -> RunResult:
     """Do the work of one process of the run; the callbacks are called in the first of them."""
-    with process_group():
+    with process_group(), threads_put_back():
         training_config = job.config.training
         process = current_process(training_config.device, training_config.precision)
         run = RunFolder(job.out)
@@ -96,12 +97,14 @@ def run_job(job: FinetuningJob, *, on_start: OnStart | None = None, on_record: O
         config = describe(job)
         if job.resume:
             run.check_same(config)
+        threads, about_threads = choose_threads(training_config.threads, run, process, resume=job.resume)
         with run.lock() if process.is_main else nullcontext():
             if process.is_main and not job.resume:
                 run.begin(config)
             process.barrier()
-            training = Training(tuning.work, tuning.training, run, process, seed=job.config.seed)
-            notes = (*tuning.notes(), *(training.resume() if job.resume else ()))
+            settings = replace(tuning.training, threads=threads)
+            training = Training(tuning.work, settings, run, process, seed=job.config.seed)
+            notes = (*tuning.notes(), *about_threads, *(training.resume() if job.resume else ()))
             if on_start is not None and process.is_main:
                 on_start(training, notes)
             return run_training(

@@ -6,7 +6,7 @@ The same function runs in one process, in each process that torchrun starts, and
 import hashlib
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from spanlab.training.distributed import current_process, process_group
 from spanlab.training.loop import Training
 from spanlab.training.records import Record
 from spanlab.training.run_folder import RunFolder
+from spanlab.training.threads import choose_threads, threads_put_back
 from spanlab.workflows.fillings import SampleFillings
 from spanlab.workflows.run import RunResult, run_training
 
@@ -80,7 +81,7 @@ def pretrain(
 
 def run_job(job: PretrainingJob, *, on_start: OnStart | None = None, on_record: OnRecord | None = None) -> RunResult:
     """Do the work of one process of the run; the callbacks are called in the first of them."""
-    with process_group():
+    with process_group(), threads_put_back():
         training_config = job.recipe.training
         process = current_process(training_config.device, training_config.precision)
         run = RunFolder(job.out)
@@ -90,14 +91,15 @@ def run_job(job: PretrainingJob, *, on_start: OnStart | None = None, on_record: 
         config = describe(job, corpora)
         if job.resume:
             run.check_same(config)
+        threads, about_threads = choose_threads(training_config.threads, run, process, resume=job.resume)
         with run.lock() if process.is_main else nullcontext():
             work, beginning = build_work(job.recipe, corpora, job.init, processes=process.world_size)
-            training = Training(work, training_config, run, process, seed=job.recipe.seed)
+            training = Training(work, replace(training_config, threads=threads), run, process, seed=job.recipe.seed)
             if process.is_main and not job.resume:  # once nothing is left to be refused
                 with readable_disk_errors(run.path, "make room"):
                     run.begin(config)
             process.barrier()
-            notes = (*beginning.notes, *(training.resume() if job.resume else ()))
+            notes = (*beginning.notes, *about_threads, *(training.resume() if job.resume else ()))
             if on_start is not None and process.is_main:
                 on_start(training, notes)
             fillings = SampleFillings(corpora[0].corpus, job.recipe.data.longest)

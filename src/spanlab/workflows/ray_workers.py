@@ -22,7 +22,7 @@ from spanlab.errors import InputError, MissingExtraError, RunError, SpanlabError
 from spanlab.ray_cluster import ray_cluster
 from spanlab.training.config import TrainingConfig
 from spanlab.training.interrupts import Interrupts, ask_to_stop
-from spanlab.training.run_folder import CONFIG
+from spanlab.training.run_folder import CONFIG, RunFolder
 from spanlab.workflows.ray_signals import RemoteRunSignals
 from spanlab.workflows.run import RunResult
 
@@ -80,7 +80,7 @@ def run_workers(
         workers: how many processes.
         restarts: how often lost workers are replaced.
     """
-    threads = training.threads or 1
+    threads = training.threads or _threads_begun_with(job, workers) or 1
     with _folder_beside(Path(job.out)) as storage, ExitStack() as afterwards, ray_cluster(workers * threads) as ray:
         desk = RemoteRunSignals.open()
         orders = _Orders(
@@ -95,6 +95,12 @@ def run_workers(
             return _follow(fitting, desk, restarts)
         finally:
             desk.close()
+
+
+def _threads_begun_with(job: RunJob, workers: int) -> int:
+    """Of each worker, where a run of as many is resumed; else 0."""
+    begun = RunFolder(job.out).initial_parallelism() if job.resume else None
+    return 0 if begun is None or begun.processes != workers else begun.threads
 
 
 def _prepare(

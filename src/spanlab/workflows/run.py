@@ -9,12 +9,12 @@ from typing import Any, Literal
 
 from torch import nn
 
-from spanlab.atomic_io import readable_disk_errors, write_atomically, write_json
+from spanlab.atomic_io import readable_disk_errors, write_atomically
 from spanlab.machine import describe_environment
 from spanlab.report.run_page import Section, run_page
 from spanlab.training.loop import Outcome, Training
 from spanlab.training.records import MetricsFile, Record
-from spanlab.training.run_folder import ENVIRONMENT, REPORT
+from spanlab.training.run_folder import REPORT
 from spanlab.training.trackers import open_trackers
 
 Moment = Literal["before", "after"]
@@ -96,7 +96,7 @@ def _consumers(
 ) -> list[Callable[[Record], None]]:
     """What takes every record on the first process: the metrics file and the trackers, closed with the stack."""
     run = training.run
-    write_json(run.path / ENVIRONMENT, describe_environment(processes=training.process.world_size, notes=list(notes)))
+    run.write_environment(describe_environment(processes=training.process.world_size, notes=list(notes)))
     metrics = MetricsFile(run.metrics)
     stack.callback(metrics.close)
     metrics.rewind(training.progress.step, training.progress.evaluated)
