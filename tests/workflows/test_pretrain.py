@@ -37,7 +37,7 @@ FROM_PYTHON = {
 def test_from_python(small_corpus: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     seen: list[Record] = []
     result = spanlab.pretrain(
-        "spanbert", data=small_corpus, out=tmp_path / "run", world_size="tiny", on_record=seen.append, **FROM_PYTHON
+        "spanbert", data=small_corpus, out=tmp_path / "run", size="tiny", on_record=seen.append, **FROM_PYTHON
     )
     assert capfd.readouterr() == ("", "")
     assert (result.outcome, result.steps, result.folder) == ("finished", 6, tmp_path / "run")
@@ -52,14 +52,14 @@ def test_from_python(small_corpus: Path, tmp_path: Path, capfd: pytest.CaptureFi
     assert fillings["before"] != fillings["after"]
     assert load_model(result.folder).heads.keys() == {"mlm", "sbo"}
     with pytest.raises(InputError, match="the folder holds a run already"):
-        spanlab.pretrain("spanbert", data=small_corpus, out=tmp_path / "run", world_size="tiny", **FROM_PYTHON)
+        spanlab.pretrain("spanbert", data=small_corpus, out=tmp_path / "run", size="tiny", **FROM_PYTHON)
 
 
 def test_a_recipe_file_and_several_corpora(small_corpus: Path, tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text("system: bert\nmasking: {law: word}\ntraining: {steps: 2}\n")
     data = [f"{small_corpus}:2", small_corpus]
     settings = {name: value for name, value in FROM_PYTHON.items() if name != "training"}
-    result = spanlab.pretrain(tmp_path / "mine.yaml", data=data, out=tmp_path / "run", world_size="tiny", **settings)
+    result = spanlab.pretrain(tmp_path / "mine.yaml", data=data, out=tmp_path / "run", size="tiny", **settings)
     assert (result.outcome, result.steps) == ("finished", 2)
 
 
