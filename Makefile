@@ -3,7 +3,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-EXTRAS := dev,hf,data,minilm
+EXTRAS := dev,hf,data,minilm,ray
 # The stamp's name holds the pins, so that changed pins, and nothing else, make the environment anew.
 PINS := $(shell (echo $(EXTRAS); cat constraints.txt; sed -n '/^dependencies/,/^\[project.scripts/p' pyproject.toml) | cksum | cut -d' ' -f1)
 STAMP := $(VENV)/.pins-$(PINS)

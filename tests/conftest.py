@@ -5,7 +5,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+# Sums of another number of threads differ in their last bits. One thread is therefore a matter of the whole run, not of
+# a test: fixtures of any scope, workers of pytest and of Ray, and commands that a test starts compute with it alike.
+os.environ["OMP_NUM_THREADS"] = "1"
+os.environ["MKL_NUM_THREADS"] = "1"
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
+
 import torch
+
+torch.set_num_threads(1)
 
 # A test must never wait for a network; whatever asks the hub is given a hub of its own.
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -14,11 +23,9 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 @pytest.fixture(autouse=True)
 def _same_numbers_every_time() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
     torch.manual_seed(0)
     yield
-    torch.set_num_threads(threads)
+    torch.set_num_threads(1)  # a test, and a run within it, may have set another number
 
 
 @pytest.fixture(scope="session")
