@@ -35,8 +35,11 @@ def reachable(visible_TT: Tensor, layers: int, *, queries: bool) -> Tensor:
 @settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 10_000), length=st.integers(2, 9), any_mask=st.booleans())
 def test_no_leak_between_any_two_positions_in_either_stream(seed: int, length: int, any_mask: bool) -> None:
-    """Every token is changed in turn; every place and token that may not know it stays bit for bit the same."""
-    encoder, generator = small(), torch.Generator().manual_seed(seed)
+    """Every token is changed in turn; every place and token that may not know it stays the same.
+
+    In double precision: how a row is rounded depends on where it stands in a batch, a leak does not.
+    """
+    encoder, generator = small().double(), torch.Generator().manual_seed(seed)
     rank = torch.randperm(length, generator=generator)
     visible = rank[None, :] < rank[:, None]
     if any_mask:  # not an order, but still who sees whom
@@ -56,7 +59,7 @@ def test_no_leak_between_any_two_positions_in_either_stream(seed: int, length: i
         (query, reachable(visible, 3, queries=True)),
         (content, reachable(visible, 3, queries=False)),
     ):
-        moved_JI = (stream[1:] != stream[:1]).any(-1)
+        moved_JI = ((stream[1:] - stream[:1]).abs() > 1e-12).any(-1)
         assert not (moved_JI & ~may_know.T).any()
         assert torch.equal(moved_JI, may_know.T)  # and what may be known is used
 
@@ -69,7 +72,7 @@ def test_under_an_order_a_place_knows_those_before_it_and_no_others() -> None:
 
 def test_memory_tells_of_the_past_only_what_was_kept() -> None:
     """A token of the segment before that was not kept is unknown; one that was kept is known to every place."""
-    encoder = small(reuse=3)
+    encoder = small(reuse=3).double()
     generator = torch.Generator().manual_seed(1)
     before, ids = torch.randint(0, VOCAB, (2, 1, 6), generator=generator)
     rank = torch.randperm(6, generator=generator)
@@ -90,7 +93,8 @@ def test_memory_tells_of_the_past_only_what_was_kept() -> None:
                 for text in (before, changed)
             ]
         assert outputs[0] is not None
-        moved = (outputs[0] != outputs[1]).any(-1)
+        assert outputs[1] is not None
+        moved = ((outputs[0] - outputs[1]).abs() > 1e-12).any(-1)
         assert moved.all() if position < 3 else not moved.any()
 
 

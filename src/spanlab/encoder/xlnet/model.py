@@ -210,7 +210,7 @@ class XLNetEncoder(Encoder):
             )
             for backwards in ([False, True] if both_ways else [False])
         ]
-        return self.dropout(torch.stack(tables))  # type: ignore[no-any-return]
+        return self.dropout(torch.stack(tables).to(self.mask.dtype))  # type: ignore[no-any-return]
 
     def _everything(self, packing: Packing, segment_ids_N: Tensor | None, device: torch.device) -> LayerContext:
         """Of a batch in which every token sees its whole sequence."""
