@@ -4,16 +4,18 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 EXTRAS := dev,hf,data,minilm,ray
+# A CPU with AVX2 and without AVX-512, on any machine.
+AVX2 := ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 MKL_ENABLE_INSTRUCTIONS=AVX2
 # The stamp's name holds the pins, so that changed pins, and nothing else, make the environment anew.
 PINS := $(shell (echo $(EXTRAS); cat constraints.txt; sed -n '/^dependencies/,/^\[project.scripts/p' pyproject.toml) | cksum | cut -d' ' -f1)
 STAMP := $(VENV)/.pins-$(PINS)
 WORKERS ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help setup quickstart test test-all lint format bench docs clean
+.PHONY: help setup quickstart test test-all test-avx2 lint format bench docs clean
 
 help: ## Show what can be done here
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(STAMP) ## Make the virtual environment .venv (once; again when the pins change)
 
@@ -31,6 +33,9 @@ test: $(STAMP) ## Run the tests
 
 test-all: $(STAMP) ## Run the tests, the slow ones too
 	$(BIN)/python -m pytest -n $(WORKERS)
+
+test-avx2: $(STAMP) ## Run the tests of the encoder, objectives, training and workflows as on a CPU without AVX-512
+	$(AVX2) $(BIN)/python -m pytest -n $(WORKERS) -m "not slow" tests/encoder tests/objectives tests/training tests/workflows
 
 lint: $(STAMP) ## Check format, style, types and the layering of the rooms
 	$(BIN)/ruff format --check .
