@@ -13,6 +13,7 @@ from spanlab.inference import predictor
 from spanlab.inference.ray import RayPrediction, predict_on_ray
 from spanlab.tasks.classification import Classification
 from spanlab.tasks.formats.reading import read_rows
+from spanlab.tasks.formats.row import Row
 from tests.cli.run import run_here, run_spanlab
 from tests.tasks.almanac_files import write_topics
 
@@ -81,6 +82,16 @@ def test_a_worker_s_error_is_the_user_s(model: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError) as there:
         list(predict_on_ray(RayPrediction(model=str(model)), read_rows(str(path), shape), workers=1))
     assert str(there.value) == str(here.value)
+
+
+def test_a_worker_s_batches_are_those_of_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A portion is divided no further by who computes it, whether its number of rows or their text has ended it."""
+    monkeypatch.setattr(predictor, "PORTION", 4)
+    monkeypatch.setattr(predictor, "PORTION_CHARACTERS", 30)
+    rows = [Row(values={"text": "x" * length}) for length in (1, 2, 3, 4, 5, 29, 2, 40, 0, 30, 1, 1, 1, 1)]
+    found = list(predictor.portions(rows))
+    assert [len(portion) for portion in found] == [4, 1, 1, 1, 1, 2, 4]
+    assert all(list(predictor.portions(portion)) == [portion] for portion in found)
 
 
 @pytest.mark.slow

@@ -1,6 +1,5 @@
 """What `spanlab predict` gives: results as lines for a reader, as JSON lines, or in CoNLL-2012's columns."""
 
-import json
 import sys
 from collections.abc import Callable, Iterator
 from itertools import chain, islice
@@ -9,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
-from spanlab.cli.output import note
+from spanlab.cli.output import note, to_json
 from spanlab.errors import InputError
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ def tell(told: Iterator[dict[str, Any]], output: Path | None, done: int, *, as_j
         _write(told, output, done)
         return
     for values in told:
-        typer.echo(json.dumps(values, ensure_ascii=False) if as_json else _line(values))
+        typer.echo(to_json(values) if as_json else _line(values))
         sys.stdout.flush()
 
 
@@ -69,7 +68,7 @@ def _write(results: Iterator[dict[str, Any]], output: Path, done: int) -> None:
     written, begun = 0, _begin(results)
     with output.open("a" if done else "w", encoding="utf-8", newline="\n") as file:
         for values in begun:
-            file.write(json.dumps(values, ensure_ascii=False) + "\n")
+            file.write(to_json(values) + "\n")
             written += 1
     note(f"{output}: {done + written} results")
 
@@ -105,4 +104,4 @@ def _line(values: dict[str, Any]) -> str:
 def _shown(name: str, value: object) -> str:
     if isinstance(value, float):
         return f"{name}={value:.4f}"
-    return f"{name}={value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
+    return f"{name}={value if isinstance(value, str) else to_json(value)}"
