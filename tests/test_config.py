@@ -2,14 +2,25 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Any, Literal
 
 import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spanlab.config import from_mapping, merge, parse_overrides, read_yaml, to_mapping
+from spanlab.config import (
+    Above,
+    AtLeast,
+    AtMost,
+    Below,
+    Bounded,
+    from_mapping,
+    merge,
+    parse_overrides,
+    read_yaml,
+    to_mapping,
+)
 from spanlab.errors import ConfigError
 
 
@@ -99,3 +110,61 @@ TRAINING = st.builds(
 def test_what_is_written_is_read_back(recipe: Recipe) -> None:
     text = yaml.safe_dump(to_mapping(recipe), allow_unicode=True)
     assert from_mapping(Recipe, yaml.safe_load(text)) == recipe
+
+
+Share = Annotated[float, AtLeast(0), Below(1)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits(Bounded):
+    length: Annotated[int, AtLeast(8)] = 512
+    stride: Annotated[int, AtLeast(1)] | None = None
+    ratio: Annotated[float, Above(0), AtMost(0.9)] = 0.15
+    betas: tuple[Share, Share] = (0.9, 0.999)
+    depths: tuple[Annotated[int, AtLeast(1)], ...] = ()
+    weights: dict[str, Annotated[float, AtLeast(0)]] = field(default_factory=dict)
+    precision: Annotated[int, AtLeast(1)] | Literal["auto"] = "auto"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bounds:
+    limits: Limits = field(default_factory=Limits)
+
+
+OUT_OF_BOUNDS = {
+    "length": (7, "'length' is 7; it must be at least 8"),
+    "stride": (0, "'stride' is 0; it must be at least 1, or null"),
+    "ratio": (0.95, "'ratio' is 0.95; it must be above 0 and at most 0.9"),
+    "betas": ((0.9, 1.0), "'betas' is 1.0; it must be at least 0 and below 1"),
+    "depths": ((2, 0), "'depths' is 0; it must be at least 1"),
+    "weights": ({"mlm": -1.0}, "'weights.mlm' is -1.0; it must be at least 0"),
+    "precision": (0, "'precision' is 0; it must be at least 1"),
+}
+
+
+@pytest.mark.parametrize("name", OUT_OF_BOUNDS)
+def test_bounds_hold_in_python_and_in_a_file(name: str, tmp_path: Path) -> None:
+    value, message = OUT_OF_BOUNDS[name]
+    values: dict[str, Any] = {name: value}
+    with pytest.raises(ConfigError) as in_python:
+        Limits(**values)
+    assert in_python.value.cause == message
+    path = tmp_path / "bounds.yaml"
+    path.write_text(yaml.safe_dump({"limits": {**to_mapping(Limits()), name: value}}, sort_keys=False))
+    line = next(n for n, text in enumerate(path.read_text().splitlines(), 1) if text.strip().startswith(name))
+    with pytest.raises(ConfigError) as in_a_file:
+        from_mapping(Bounds, *read_yaml(path))
+    assert in_a_file.value.cause == message.replace("'", "'limits.", 1)
+    assert (in_a_file.value.path, in_a_file.value.line) == (str(path), line + (name == "weights"))
+
+
+@pytest.mark.parametrize("ratio", [float("nan"), 0.0, float("inf")])
+def test_numbers_outside_every_bound(ratio: float) -> None:
+    with pytest.raises(ConfigError, match=r"it must be above 0 and at most 0\.9"):
+        Limits(ratio=ratio)
+
+
+def test_values_on_their_bounds_are_taken() -> None:
+    limits = Limits(length=8, stride=1, ratio=0.9, betas=(0.0, 0.5), depths=(1,), weights={"mlm": 0.0}, precision=1)
+    assert from_mapping(Limits, to_mapping(limits)) == limits
+    assert Limits(stride=None).stride is None

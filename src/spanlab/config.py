@@ -5,14 +5,22 @@ dataclass whose every field was checked against its annotation. An unknown key i
 known one; a value of the wrong type is an error that shows the value. Errors from a file name its line.
 
 Supported annotations: `bool`, `int`, `float`, `str`, `Literal[…]`, `X | None`, `tuple[X, ...]`, `tuple[X, Y]`,
-`dict[str, X]`, and other dataclasses of this kind.
+`dict[str, X]`, and other dataclasses of this kind. Bounds stand with the field, also inside the others:
+
+    length: Annotated[int, AtLeast(8)] = 512
+    dropout: Annotated[float, AtLeast(0), Below(1)] = 0.1
+    stride: Annotated[int, AtLeast(1)] | None = None
+
+A dataclass that derives from `Bounded` is held to its bounds however it is made, in Python or from a file.
 """
 
 import dataclasses
+import operator
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from numbers import Real
 from pathlib import Path
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import yaml
 
@@ -38,6 +46,57 @@ class Source:
         """The same place for what stands in a section, whose keys are then counted from there."""
         inner = {key[1:]: line for key, line in self.lines.items() if key[:1] == (section,)}
         return Source(path=self.path, lines=inner)
+
+
+@dataclasses.dataclass(frozen=True)
+class Bound:
+    """A limit on the numbers of a field; its text completes "it must be"."""
+
+    limit: float
+    words: ClassVar[str]
+    compare: ClassVar[Callable[[float, float], bool]]
+
+    def holds(self, value: float) -> bool:
+        """Whether a number keeps to the limit; nan never does."""
+        return type(self).compare(value, self.limit)
+
+    def __str__(self) -> str:
+        return f"{self.words} {self.limit:g}"
+
+
+class AtLeast(Bound):
+    """`limit` or more."""
+
+    words, compare = "at least", operator.ge
+
+
+class Above(Bound):
+    """More than `limit`."""
+
+    words, compare = "above", operator.gt
+
+
+class AtMost(Bound):
+    """`limit` or less."""
+
+    words, compare = "at most", operator.le
+
+
+class Below(Bound):
+    """Less than `limit`."""
+
+    words, compare = "below", operator.lt
+
+
+class Bounded:
+    """Base of the dataclasses whose numbers have bounds: each instance is checked.
+
+    A `__post_init__` of a subclass, for what involves several fields, calls this one first.
+    """
+
+    def __post_init__(self) -> None:
+        for name, hint in _hints(type(self)).items():
+            _check_bounds(hint, getattr(self, name), (name,), Source())
 
 
 def read_yaml(path: str | Path) -> tuple[dict[str, Any], Source]:
@@ -150,7 +209,7 @@ def to_mapping(config: Any) -> dict[str, Any]:  # noqa: ANN401 (any dataclass)
 
 
 def _build(cls: type[Config], mapping: Mapping[str, Any], prefix: KeyPath, source: Source) -> Config:
-    hints = get_type_hints(cls)
+    hints = _hints(cls)
     fields = {field.name: field for field in dataclasses.fields(cls) if field.init}  # type: ignore[arg-type]
     values: dict[str, Any] = {}
     for key, value in mapping.items():
@@ -158,6 +217,7 @@ def _build(cls: type[Config], mapping: Mapping[str, Any], prefix: KeyPath, sourc
         if key not in fields:
             raise source.error(path, f"unknown key '{'.'.join(path)}'{did_you_mean(str(key), fields)}")
         values[key] = _coerce(hints[key], value, path, source)
+        _check_bounds(hints[key], values[key], path, source)
     for name, field in fields.items():
         required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
         if required and name not in values:
@@ -169,6 +229,8 @@ def _build(cls: type[Config], mapping: Mapping[str, Any], prefix: KeyPath, sourc
 
 
 def _coerce(hint: Any, value: Any, path: KeyPath, source: Source) -> Any:  # noqa: ANN401
+    if get_origin(hint) is Annotated:
+        hint = get_args(hint)[0]
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in {Union, types.UnionType}:
         return _coerce_union(arguments, value, path, source)
@@ -219,3 +281,30 @@ def _coerce_scalar(hint: Any, value: Any, path: KeyPath, source: Source) -> Any:
     names = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
     wanted = names.get(hint, getattr(hint, "__name__", str(hint)) if get_origin(hint) is None else "a list or section")
     raise source.error(path, f"'{'.'.join(path)}' is {value!r}; it must be {wanted}")
+
+
+def _hints(cls: type) -> dict[str, Any]:
+    """The annotations of the fields of a dataclass, with their bounds."""
+    hints = get_type_hints(cls, include_extras=True)
+    return {field.name: hints[field.name] for field in dataclasses.fields(cls)}
+
+
+def _check_bounds(hint: Any, value: Any, path: KeyPath, source: Source, *, null: bool = False) -> None:  # noqa: ANN401
+    """Raise where a number, or one inside a tuple or dict, is out of its bounds; `null`: None is allowed, too."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        bounds = [bound for bound in arguments[1:] if isinstance(bound, Bound)]
+        if isinstance(value, Real) and not all(bound.holds(float(value)) for bound in bounds):
+            wanted = " and ".join(map(str, bounds)) + (", or null" if null else "")
+            raise source.error(path, f"'{'.'.join(path)}' is {value!r}; it must be {wanted}")
+        _check_bounds(arguments[0], value, path, source)
+    elif origin in {Union, types.UnionType}:
+        for argument in arguments:
+            _check_bounds(argument, value, path, source, null=type(None) in arguments)
+    elif origin is tuple and isinstance(value, Sequence):
+        items = arguments[:1] * len(value) if arguments[1:] == (Ellipsis,) else arguments
+        for argument, item in zip(items, value, strict=False):
+            _check_bounds(argument, item, path, source)
+    elif origin is dict and isinstance(value, Mapping):
+        for key, item in value.items():
+            _check_bounds(arguments[1], item, (*path, str(key)), source)

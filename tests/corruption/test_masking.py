@@ -338,8 +338,8 @@ def test_blocks_are_framed() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"ratio": 0.0}, "ratio is 0.0"),
-        ({"ratio": 1.0}, "ratio is 1.0"),
+        ({"ratio": 0.0}, "'ratio' is 0.0"),
+        ({"ratio": 1.0}, "'ratio' is 1.0"),
         ({"geometric_p": 0.0}, "geometric_p"),
         ({"mask_share": 0.9}, "make them add up to 1"),
         ({"max_length": 0}, "max_length"),

@@ -5,11 +5,12 @@ section is `MaskingConfig`; the table in its docstrings says which published sys
 """
 
 from dataclasses import dataclass, field, replace
-from typing import Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from spanlab.config import Above, AtLeast, AtMost, Bounded
 from spanlab.corpus.randomness import Draws, draw, sample_keys, uniform
 from spanlab.corruption.budget import Rounding, budgets
 from spanlab.corruption.examples import ExampleBatch, Flags, Integers
@@ -96,7 +97,7 @@ Law = Literal["subword", "word", "span", "ngram", "given", "permutation"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class MaskingConfig:
+class MaskingConfig(Bounded):
     """The `masking` section of a recipe; the defaults are SpanBERT's."""
 
     law: Law = "span"
@@ -104,13 +105,13 @@ class MaskingConfig:
     XLNet, where nothing is masked and of this section only `permutation` counts."""
     mixture: dict[str, float] | None = None
     """Laws and their shares, in place of one law: each sample draws one of them."""
-    ratio: float = 0.15
+    ratio: Annotated[float, Above(0), AtMost(0.9)] = 0.15
     rounding: Rounding = "ceil"
     """How ratio·n becomes a whole number: ceil (SpanBERT), round (BERT, ALBERT), chance (RoBERTa)."""
     max_predictions: int | None = None
     """At most so many tokens a block (BERT: 20 at length 128)."""
-    geometric_p: float = 0.2
-    max_length: int = 10
+    geometric_p: Annotated[float, Above(0), AtMost(1)] = 0.2
+    max_length: Annotated[int, AtLeast(1)] = 10
     """The longest span, or n-gram, in units."""
     unit: Literal["word", "token"] = "word"
     """What spans are counted in."""
@@ -120,7 +121,7 @@ class MaskingConfig:
     """Cut the last word where the budget ends (the released code) instead of leaving it whole."""
     favour_short: bool = True
     """ngram: the chance of n is proportional to 1/n; false reverses it."""
-    given_share: float = 0.5
+    given_share: Annotated[float, AtLeast(0), AtMost(1)] = 0.5
     """given: the share of the budget that goes to given spans; random words take the rest."""
     mask_share: float = 0.8
     random_share: float = 0.1
@@ -132,27 +133,18 @@ class MaskingConfig:
     collapse: bool = False
     """Show a whole span as one mask token."""
     permutation: PermutationConfig = field(default_factory=PermutationConfig)
-    static: int = 0
+    static: Annotated[int, AtLeast(0)] = 0
     """Draw masks for this many epochs and then repeat them (BERT's dupe_factor); 0 draws anew each epoch (RoBERTa)."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         Shares(self.mask_share, self.random_share, self.keep_share)
-        _check_between("ratio", self.ratio, 0.0, 0.9)
-        _check_between("geometric_p", self.geometric_p, 0.0, 1.0)
-        _check_between("given_share", self.given_share, 0.0, 1.0, low_included=True)
-        if self.max_length < 1 or self.static < 0:
-            raise ConfigError("masking.max_length must be at least 1 and masking.static at least 0")
         laws = [law for law in Law.__args__ if law != "permutation"]  # type: ignore[attr-defined]
         for law, share in (self.mixture or {}).items():
             if law not in laws or share < 0:
                 raise ConfigError(f"masking.mixture has '{law}: {share}'", fix=f"use shares of {', '.join(laws)}")
         if self.mixture is not None and sum(self.mixture.values()) <= 0:
             raise ConfigError("masking.mixture has no share above 0")
-
-
-def _check_between(name: str, value: float, low: float, high: float, *, low_included: bool = False) -> None:
-    if not (low <= value if low_included else low < value) or value > high:
-        raise ConfigError(f"masking.{name} is {value}; it must lie between {low} and {high}")
 
 
 class Masking:

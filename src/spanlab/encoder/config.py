@@ -6,32 +6,33 @@ ladder of sizes, and `preset` combines the two.
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
+from spanlab.config import AtLeast, Below, Bounded
 from spanlab.errors import ConfigError, did_you_mean
 
 Architecture = Literal["bert", "roberta", "albert", "electra", "gpt2", "openai-gpt", "transformer", "xlnet", "elmo"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class EncoderConfig:
+class EncoderConfig(Bounded):
     """Everything that decides which tensors an encoder holds and what it computes with them."""
 
     architecture: Architecture = "bert"
     """The system whose names and layout a saved folder follows."""
-    vocab_size: int = 30522
-    width: int = 768
+    vocab_size: Annotated[int, AtLeast(1)] = 30522
+    width: Annotated[int, AtLeast(1)] = 768
     """D, the width of the hidden states."""
-    layers: int = 12
-    heads: int = 12
-    inner_width: int = 3072
+    layers: Annotated[int, AtLeast(1)] = 12
+    heads: Annotated[int, AtLeast(1)] = 12
+    inner_width: Annotated[int, AtLeast(1)] = 3072
     """The width inside the feed-forward network."""
     embedding_width: int | None = None
     """Width of the embedding tables; None means `width`. A narrower table is projected up (ALBERT, ELECTRA)."""
 
     positions: Literal["learned", "sinusoidal", "rotary", "relative", "none"] = "learned"
     """relative: distances between tokens, as XLNet has them and no other; none: ELMo, which reads token by token."""
-    max_positions: int = 512
+    max_positions: Annotated[int, AtLeast(1)] = 512
     """How many tokens a sequence may have; rotary and relative positions set no limit."""
     position_offset: int = 0
     """The row of the position table that the first token takes (RoBERTa: the padding id plus one)."""
@@ -53,23 +54,23 @@ class EncoderConfig:
 
     layer_groups: int | None = None
     """How many groups of layers have weights of their own; None: each layer has (ALBERT: 1, all layers share)."""
-    inner_layers: int = 1
+    inner_layers: Annotated[int, AtLeast(1)] = 1
     """How many distinct blocks a layer runs through one after the other (ALBERT's inner groups)."""
     summary: Literal["first", "last"] = "first"
     """Which token stands for the whole sequence: [CLS] comes first everywhere but in XLNet."""
     pooler: bool = True
     """Whether there is a dense tanh layer on that token."""
 
-    max_distance: int | None = None
+    max_distance: Annotated[int, AtLeast(1)] | None = None
     """Relative positions: greater distances count as this one; None for no limit."""
-    memory: int | None = None
+    memory: Annotated[int, AtLeast(1)] | None = None
     """XLNet: how many tokens of earlier segments are remembered; None for all."""
-    reuse: int | None = None
+    reuse: Annotated[int, AtLeast(1)] | None = None
     """XLNet: how many tokens of a segment, its first ones, go into the memory; None for all."""
 
-    dropout: float = 0.1
-    attention_dropout: float = 0.1
-    stochastic_depth: float = 0.0
+    dropout: Annotated[float, AtLeast(0), Below(1)] = 0.1
+    attention_dropout: Annotated[float, AtLeast(0), Below(1)] = 0.1
+    stochastic_depth: Annotated[float, AtLeast(0), Below(1)] = 0.0
     """The chance that a training step skips the last layer for a sequence; earlier layers in proportion."""
     checkpoint_layers: bool = False
     """Recompute each layer in the backward pass instead of keeping its activations (gradient checkpointing)."""
@@ -77,9 +78,7 @@ class EncoderConfig:
     pad_id: int | None = 0
 
     def __post_init__(self) -> None:
-        for name in ("vocab_size", "width", "layers", "heads", "inner_width", "max_positions", "inner_layers"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"'{name}' is {getattr(self, name)}; it must be at least 1")
+        super().__post_init__()
         if self.width % self.heads:
             fix = f"choose a number of heads that divides {self.width}"
             raise ConfigError(f"{self.heads} heads cannot share a width of {self.width}", fix=fix)
@@ -87,16 +86,6 @@ class EncoderConfig:
             raise ConfigError(f"rotary positions need an even head width, and {self.width} / {self.heads} is odd")
         if self.layer_groups is not None and not 1 <= self.layer_groups <= self.layers:
             raise ConfigError(f"'layer_groups' is {self.layer_groups}; it must lie between 1 and {self.layers} layers")
-        for name in ("dropout", "attention_dropout", "stochastic_depth"):
-            if not 0.0 <= getattr(self, name) < 1.0:
-                raise ConfigError(f"'{name}' is {getattr(self, name)}; it must be at least 0 and below 1")
-        self._check_relative()
-
-    def _check_relative(self) -> None:
-        for name in ("max_distance", "memory", "reuse"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ConfigError(f"'{name}' is {value}; it must be at least 1, or null")
         if (self.positions == "relative") != (self.architecture == "xlnet"):
             raise ConfigError("relative positions and the xlnet architecture are only to be had together")
 
