@@ -21,9 +21,9 @@ from spanlab.finetuning.run import Sources
 from spanlab.finetuning.task_data import Lesson, LessonFiles, mean_length
 from spanlab.finetuning.task_list import check_name
 from spanlab.tasks.adapters import OwnPartsConfig, TaskAdapters
+from spanlab.tasks.base import Head
 from spanlab.tasks.card import CardTask, task_section
 from spanlab.tasks.config import TaskConfig
-from spanlab.tasks.head import Head
 from spanlab.tasks.model import load_task_model, save_task_model
 from spanlab.tasks.network import MultiTaskNetwork
 from spanlab.tasks.sample import SampleBatch

@@ -1,9 +1,6 @@
 """From what a user calls a model to a predictor on a device."""
 
 from pathlib import Path
-from typing import cast
-
-from torch import nn
 
 from spanlab.inference.predictor import Predictor
 from spanlab.tasks.model import load_task_model
@@ -25,5 +22,5 @@ def load(
     model = load_task_model(folder_or_id, revision=revision)
     process = current_process(device, precision)
     for module in (model.encoder, *model.heads.values(), *model.own.values()):
-        cast(nn.Module, module).to(device=process.device, dtype=process.dtype).eval()
+        module.to(device=process.device, dtype=process.dtype).eval()
     return Predictor(model, process)

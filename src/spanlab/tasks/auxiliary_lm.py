@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
+from typing_extensions import override
 
 from spanlab.encoder import CausalLMHead, Encoder
 from spanlab.errors import ConfigError
 from spanlab.objectives.causal_lm import causal_lm_loss
 from spanlab.objectives.objective import ObjectiveLoss
-from spanlab.tasks.head import Encoded
+from spanlab.tasks.base import Encoded, Head
 from spanlab.tasks.sample import SampleBatch, TensorBatch
 from spanlab.tasks.sequence_head import SequenceTaskHead
 
@@ -29,10 +30,8 @@ class LabelsAndTokens:
     encoded: Encoded
 
 
-class AuxiliaryLMHead(nn.Module):
+class AuxiliaryLMHead(Head):
     """A sequence head whose loss has the language model's beside its own."""
-
-    standard = None
 
     def __init__(self, inner: SequenceTaskHead, encoder: Encoder, weight: float) -> None:
         super().__init__()
@@ -43,18 +42,20 @@ class AuxiliaryLMHead(nn.Module):
         self.language_model = CausalLMHead(encoder.config)
 
     @property
+    @override
     def uses_pooler(self) -> bool:
-        """Whether the inner head does."""
         return self.inner.uses_pooler
 
+    @override
     def count(self, batch: SampleBatch) -> int:
-        """The inner head's terms."""
         return self.inner.count(batch)
 
+    @override
     def forward(self, encoded: Encoded) -> LabelsAndTokens:
         """The inner head's logits, and the hidden states beside."""
         return LabelsAndTokens(logits_SL=self.inner(encoded), encoded=encoded)
 
+    @override
     def loss(self, found: LabelsAndTokens, batch: TensorBatch) -> ObjectiveLoss:
         """The sum over samples of both losses; right is what the inner head has right."""
         own = self.inner.loss(found.logits_SL, batch)
@@ -73,10 +74,11 @@ class AuxiliaryLMHead(nn.Module):
                 total = total + loss.total / loss.count
         return total
 
+    @override
     def metrics(self, loss: ObjectiveLoss) -> dict[str, float]:
         """Those of the inner head; the loss is of both."""
         return self.inner.metrics(loss)
 
+    @override
     def split(self, found: LabelsAndTokens, batch: TensorBatch) -> list[Any]:
-        """What the inner head says."""
         return list(self.inner.split(found.logits_SL, batch))

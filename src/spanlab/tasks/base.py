@@ -1,24 +1,27 @@
-"""What a task is: the seam between the frame and the task files.
+"""The base classes of a task and of its head.
 
-A task file reads top to bottom: Config, read, encode, Head, decode, score. The frame does the rest the same way for
-all of them:
+A task file reads top to bottom: Config, read, encode, Head, decode, score. The rest is the same for all tasks:
 
-    rows of a file ──problems, read──▶ examples ──learn──▶ the task with its labels
+    rows of a file ──problems, parse──▶ examples ──fit──▶ the task with its labels
     examples ──encode──▶ samples ──(encoder, Head)──▶ outputs ──decode──▶ results ──score──▶ scores
 
-Training draws samples, prediction goes through the same encode, Head and decode; evaluation on dev is prediction.
+Training draws samples; prediction goes through the same encode, Head and decode; evaluation on dev is prediction.
+
+Shapes: N tokens, B sequences, D width, V vocabulary, E width of the word table.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
+
+from torch import Tensor, nn
 
 from spanlab.encoder import Encoder
+from spanlab.objectives.objective import ObjectiveLoss, loss_and_accuracy
 from spanlab.tasks.config import TaskConfig
 from spanlab.tasks.formats.row import FileShape, Row
-from spanlab.tasks.head import Head
 from spanlab.tasks.result import Mistake, Result, Scores
-from spanlab.tasks.sample import Sample
+from spanlab.tasks.sample import Sample, SampleBatch, TensorBatch
 from spanlab.tasks.validation import Problem
 from spanlab.tasks.windows import Windower
 
@@ -27,80 +30,174 @@ Outcome = TypeVar("Outcome", bound=Result)
 
 
 @dataclass(frozen=True, kw_only=True)
+class Encoded:
+    """The encoder's output for a batch of samples."""
+
+    hidden_ND: Tensor
+    """The hidden states of all sequences, end to end; split by `batch.lengths_B`."""
+    pooled_BD: Tensor | None
+    """None without a pooler."""
+    batch: TensorBatch
+    word_table_VE: Tensor | None = None
+    """The output embeddings of a causal encoder; None for a bidirectional one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StandardHead:
+    """A layer of `encoder.heads` that transformers has a class for; a model of one task is saved as that class."""
+
+    kind: Literal["sequence", "token", "answer", "clm"]
+    layer: nn.Module
+    labels: tuple[str, ...] = ()
+    """`id2label` of transformers' config; empty for a score, an answer or tokens."""
+
+
+class Head(nn.Module):
+    """The layers of one task; `forward` is shared by training and prediction.
+
+    Losses are sums over terms, and the terms of a batch are counted before the forward pass: training divides by the
+    terms of the whole step, so that neither gradient accumulation nor several processes change the result.
+    """
+
+    generates: ClassVar[bool] = False
+    """Whether prediction calls `generate`, which runs the encoder once per token, in place of `forward`."""
+
+    @property
+    def standard(self) -> StandardHead | None:
+        """The layer that transformers has a class for, if that is the whole head."""
+        return None
+
+    @property
+    def uses_pooler(self) -> bool:
+        """Whether `Encoded.pooled_BD` is used; where no head uses it, the pooler is frozen."""
+        return False
+
+    def count(self, batch: SampleBatch) -> int:
+        """The number of loss terms of this batch; by default one per sample."""
+        return len(batch.samples)
+
+    def forward(self, encoded: Encoded) -> Any:  # noqa: ANN401 (each head's own tensors)
+        """Logits, or whatever `loss` and `split` take."""
+        raise NotImplementedError
+
+    def loss(self, logits: Any, batch: TensorBatch) -> ObjectiveLoss:  # noqa: ANN401
+        """The sum over the batch's terms; its one tally is "correct"."""
+        raise NotImplementedError
+
+    def metrics(self, loss: ObjectiveLoss) -> dict[str, float]:
+        """Metrics of summed losses, by default mean loss and accuracy; empty if there was no term."""
+        return loss_and_accuracy(loss)
+
+    def split(self, logits: Any, batch: TensorBatch) -> list[Any]:  # noqa: ANN401
+        """The output of each sample, in order, as numpy arrays on the host: the input of the task's `decode`."""
+        raise NotImplementedError
+
+    def generate(self, encoder: Encoder, batch: TensorBatch) -> Any:  # noqa: ANN401
+        """What `split` takes, in place of `forward`, where `generates` is true."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
 class FittedState:
     """What a task takes from its training and dev data besides weights; kept in `spanlab.json`."""
 
     labels: tuple[str, ...] = ()
-    """What is predicted, in the order of the head's outputs."""
+    """The predicted labels, in the order of the head's outputs."""
     entity_labels: tuple[str, ...] = ()
-    """A second set, for tasks that predict about typed things or predict two kinds of things."""
+    """A second label set: entity types of relations, genres of coreference."""
     label_counts: tuple[int, ...] = ()
-    """How often each label stands in the training data; for class weights and the model card."""
+    """Occurrences of each label in the training data; for class weights and the model card."""
     thresholds: dict[str, float] = field(default_factory=dict)
     """Tuned on dev, and used in evaluation, prediction and serving alike."""
 
 
-class Task(Protocol[Example, Outcome]):
-    """One task with its settings and what it learnt about its data; weights are the head's."""
+class Task(Generic[Example, Outcome]):
+    """One task with its settings and what was fitted on its data; the weights are in the head."""
 
     name: ClassVar[str]
     Config: ClassVar[type[TaskConfig]]
     shape: ClassVar[FileShape]
-    """Which files hold its examples, and under which names."""
+    """Which file formats hold its examples, and the names of their fields."""
 
     config: Any
     fitted: FittedState
 
     def __init__(self, config: Any, fitted: FittedState) -> None:  # noqa: ANN401 (an instance of Config)
-        """`config` and `fitted` as `fit` made them, or as a model folder kept them."""
+        """`config` and `fitted` as `fit` made them, or as read from a model folder."""
+        self.config, self.fitted = config, fitted
 
     @property
     def primary(self) -> str:
-        """The metric by which the best model is kept; more is better."""
+        """The metric by which the best model is kept; higher is better."""
+        return "f1"
 
     # ---- read
+
     @classmethod
-    def problems(cls, row: Row) -> Iterator[Problem]:
-        """Everything that is wrong with a labelled row; none that is serious, and `read` takes it."""
+    def problems(cls, row: Row, *, labelled: bool = True) -> Iterator[Problem]:
+        """Everything wrong with a row; without `labelled`, only with its input."""
+        raise NotImplementedError
+
+    @classmethod
+    def parse(cls, row: Row, *, labelled: bool) -> Example:
+        """The example of a row without serious problems; without `labelled` its labels are ignored."""
+        raise NotImplementedError
 
     @classmethod
     def read(cls, row: Row, *, labelled: bool) -> Example:
-        """A row as an example; without `labelled` its labels may be missing and are not looked at."""
+        """The example of a row; its first serious problem is raised as an error."""
+        for problem in cls.problems(row, labelled=labelled):
+            if problem.serious:
+                raise problem.error(row)
+        return cls.parse(row, labelled=labelled)
 
     @classmethod
     def fit(cls, config: Any, examples: Sequence[Example]) -> Self:  # noqa: ANN401
-        """The task with the labels of the training examples, and with the settings that those decide."""
+        """The task with the labels of the training examples, and with the settings that depend on them."""
+        return cls(config, FittedState())
 
     @classmethod
     def gold_labels(cls, example: Example) -> Iterable[str]:
-        """The labels of a labelled example: those a model must know to learn from it or to be scored on it."""
+        """The labels a model must know to be trained or scored on this example."""
+        return ()
 
     # ---- encode
+
     def encode(self, examples: Sequence[Example], windower: Windower, *, labelled: bool) -> list[Sample]:
-        """The samples of the examples, in order; those of one example are neighbours. With targets if `labelled`."""
+        """The samples of the examples, in order, those of one example adjacent; with targets if `labelled`."""
+        raise NotImplementedError
 
     # ---- Head
+
     def head(self, encoder: Encoder) -> Head:
-        """New layers for this task on this encoder."""
+        """Newly initialised layers for this task on this encoder."""
+        raise NotImplementedError
 
     # ---- decode
-    def decode(self, number: int, example: Example, samples: Sequence[Sample], outputs: Sequence[Any]) -> Outcome:
-        """The result of example `number` from the outputs of its samples, windows merged."""
+
+    def decode(self, index: int, example: Example, samples: Sequence[Sample], outputs: Sequence[Any]) -> Outcome:
+        """The result of example `index` from the outputs of its samples, windows merged."""
+        raise NotImplementedError
 
     def tune(
         self, examples: Sequence[Example], samples: Sequence[Sequence[Sample]], outputs: Sequence[Sequence[Any]]
     ) -> Self:
-        """The task with thresholds tuned on dev; itself, for tasks without."""
+        """The task with thresholds tuned on dev; by default there are none."""
+        return self
 
     # ---- score
-    def read_result(self, row: Row, number: int, example: Example) -> Outcome:
-        """A prediction from a file, of this or any other system, for `example`."""
+
+    def read_result(self, row: Row, index: int, example: Example) -> Outcome:
+        """The prediction of any system for `example`, read from a file."""
+        raise NotImplementedError
 
     def score(self, examples: Sequence[Example], results: Sequence[Outcome]) -> Scores:
         """The task's metrics."""
+        raise NotImplementedError
 
     def mistake(self, example: Example, result: Outcome) -> Mistake | None:
-        """What is wrong with a result; None where nothing is."""
+        """What is wrong with a result; None if nothing is."""
+        raise NotImplementedError
 
 
 AnyTask = Task[Any, Any]

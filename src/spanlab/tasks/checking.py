@@ -170,7 +170,7 @@ def _labels(task: type[AnyTask], data: TaskDataConfig, rows: Iterable[Row]) -> I
 
 
 def _labels_of(task: type[AnyTask], row: Row) -> Iterable[str]:
-    return task.gold_labels(task.read(row, labelled=True))
+    return task.gold_labels(task.parse(row, labelled=True))
 
 
 def _against(task: type[AnyTask], data: TaskDataConfig, train: str, rows: Sequence[Row]) -> Iterator[Finding]:

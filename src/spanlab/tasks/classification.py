@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from spanlab.encoder import Encoder
 from spanlab.errors import ConfigError, InputError
@@ -27,14 +28,14 @@ from spanlab.metrics.classification import (
     score_label_sets,
 )
 from spanlab.tasks.auxiliary_lm import AuxiliaryLMHead
-from spanlab.tasks.base import FittedState
+from spanlab.tasks.base import FittedState, Task
 from spanlab.tasks.config import TaskConfig
 from spanlab.tasks.formats.row import FileShape, Row
 from spanlab.tasks.losses import balanced_weights
 from spanlab.tasks.result import Mistake, Result, Scores, about
 from spanlab.tasks.sample import Sample
 from spanlab.tasks.sequence_head import SequenceTaskHead
-from spanlab.tasks.validation import Problem, is_label, label_problems, read_id, read_text, shown, text_problems
+from spanlab.tasks.validation import Problem, is_label, label_problems, read_id, shown, text_problems
 from spanlab.tasks.windows import Windower
 
 # ---- Config
@@ -135,7 +136,7 @@ _THRESHOLD = "labels"
 _THRESHOLDS = tuple(step / 20 for step in range(1, 20))
 
 
-class Classification:
+class Classification(Task[ClassificationExample, ClassificationResult | LabelSetResult]):
     """Texts to labels."""
 
     name: ClassVar[str] = "classification"
@@ -150,35 +151,41 @@ class Classification:
         required=("text",),
     )
 
+    config: ClassificationConfig
+
     def __init__(self, config: ClassificationConfig, fitted: FittedState) -> None:
         self.config, self.fitted = config, fitted
         self._places = {label: place for place, label in enumerate(fitted.labels)}
 
     @property
+    @override
     def primary(self) -> str:
         """How many texts are right; with sets of labels, micro F1."""
         return "f1" if self.config.multi_label else "accuracy"
 
     @classmethod
-    def problems(cls, row: Row) -> Iterator[Problem]:
-        """Text and label, or a set of labels."""
+    @override
+    def problems(cls, row: Row, *, labelled: bool = True) -> Iterator[Problem]:
         yield from text_problems(row, "text")
+        if not labelled:
+            return
         if "labels" in row.values and "label" not in row.values:
             yield from _set_problems(row.values["labels"])
         else:
             yield from label_problems(row, "label")
 
     @classmethod
-    def read(cls, row: Row, *, labelled: bool) -> ClassificationExample:
-        """The text, and its labels if they are wanted."""
+    @override
+    def parse(cls, row: Row, *, labelled: bool) -> ClassificationExample:
         several = "labels" in row.values and "label" not in row.values
         labels: tuple[str, ...] = ()
         if labelled:
             value = row.values["labels" if several else "label"]
             labels = _read_set(value) if several else (str(value).strip(),)
-        return ClassificationExample(id=read_id(row), text=read_text(row, "text"), labels=labels, several=several)
+        return ClassificationExample(id=read_id(row), text=row.values["text"], labels=labels, several=several)
 
     @classmethod
+    @override
     def fit(cls, config: ClassificationConfig, examples: Sequence[ClassificationExample]) -> Self:
         """All labels that occur, in alphabetical order."""
         several = any(example.several for example in examples)
@@ -199,12 +206,12 @@ class Classification:
         return cls(config, fitted)
 
     @classmethod
+    @override
     def gold_labels(cls, example: ClassificationExample) -> Iterable[str]:
-        """Its labels."""
         return example.labels
 
+    @override
     def encode(self, examples: Sequence[ClassificationExample], windower: Windower, *, labelled: bool) -> list[Sample]:
-        """A sample a window."""
         tokens = windower.tokenize([example.text for example in examples])
         return [
             Sample(
@@ -227,8 +234,8 @@ class Classification:
 
     # ---- Head
 
+    @override
     def head(self, encoder: Encoder) -> SequenceTaskHead | AuxiliaryLMHead:
-        """New layers."""
         balanced = self.config.class_weights == "balanced"
         head = SequenceTaskHead(
             encoder,
@@ -239,16 +246,17 @@ class Classification:
         )
         return AuxiliaryLMHead(head, encoder, self.config.auxiliary_lm) if self.config.auxiliary_lm else head
 
+    @override
     def decode(
         self,
-        number: int,
+        index: int,
         example: ClassificationExample,
         samples: Sequence[Sample],
         outputs: Sequence[NDArray[np.float32]],
     ) -> ClassificationResult | LabelSetResult:
         """The best label, or all above the threshold."""
         logits_L = torch.from_numpy(np.mean(outputs, axis=0, dtype=np.float64))
-        shared = about(number, example.id, samples)
+        shared = about(index, example.id, samples)
         if self.config.multi_label:
             scores = dict(zip(self.fitted.labels, logits_L.sigmoid().tolist(), strict=True))
             threshold = self.fitted.thresholds[_THRESHOLD]
@@ -258,6 +266,7 @@ class Classification:
         best = max(scores, key=scores.__getitem__)
         return ClassificationResult(**shared, label=best, score=scores[best], scores=scores)
 
+    @override
     def tune(
         self,
         examples: Sequence[ClassificationExample],
@@ -275,11 +284,12 @@ class Classification:
 
     # ---- score
 
+    @override
     def read_result(
-        self, row: Row, number: int, example: ClassificationExample
+        self, row: Row, index: int, example: ClassificationExample
     ) -> ClassificationResult | LabelSetResult:
         """From `label`, or from `labels` where a text has several."""
-        name = str(number) if example.id is None else example.id
+        name = str(index) if example.id is None else example.id
         if example.several:
             for problem in _set_problems(row.values.get("labels")):
                 raise problem.error(row)
@@ -288,6 +298,7 @@ class Classification:
             raise problem.error(row)
         return ClassificationResult(id=name, label=str(row.values["label"]).strip(), score=1.0)
 
+    @override
     def score(
         self,
         examples: Sequence[ClassificationExample],
@@ -305,6 +316,7 @@ class Classification:
         confusion = None if sets else confusion_matrix(gold, found)
         return Scores(task=self.name, count=len(examples), metrics=metrics, per_label=table, confusion=confusion)
 
+    @override
     def mistake(self, example: ClassificationExample, result: ClassificationResult | LabelSetResult) -> Mistake | None:
         """A label that is not the right one, or a set with one too many or too few."""
         found = result.labels if isinstance(result, LabelSetResult) else (result.label,)

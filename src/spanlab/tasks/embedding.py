@@ -12,11 +12,12 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
+from typing_extensions import override
 
 from spanlab.encoder import Encoder
 from spanlab.objectives.objective import ObjectiveLoss, in_full_precision
-from spanlab.tasks.head import Encoded
+from spanlab.tasks.base import Encoded, Head
 from spanlab.tasks.network import MultiTaskNetwork
 from spanlab.tasks.predict import compute_outputs
 from spanlab.tasks.sample import Sample, SampleBatch, TensorBatch
@@ -32,28 +33,27 @@ def sums_by_sequence(encoded: Encoded) -> Tensor:
     return hidden_ND.new_zeros(len(lengths_B), hidden_ND.shape[1]).index_add_(0, sequence_N, hidden_ND)
 
 
-class MeanOfTokens(nn.Module):
+class MeanOfTokens(Head):
     """The head of a plain embedding: no weights."""
 
-    standard = None
-    uses_pooler = False
-
+    @override
     def count(self, batch: SampleBatch) -> int:
-        """There is no loss."""
         return 0
 
+    @override
     def forward(self, encoded: Encoded) -> Tensor:
         """(B, D) sums; a sample is one window of a text."""
         return sums_by_sequence(encoded)
 
+    @override
     def loss(self, logits: Tensor, batch: TensorBatch) -> ObjectiveLoss:
-        """There is none."""
         raise NotImplementedError
 
+    @override
     def metrics(self, loss: ObjectiveLoss) -> dict[str, float]:
-        """There is none."""
         return {}
 
+    @override
     def split(self, logits: Tensor, batch: TensorBatch) -> list[NDArray[np.float32]]:
         """(D,) a sample."""
         return list(logits.float().cpu().numpy())

@@ -41,7 +41,7 @@ def read_labelled(task: type[AnyTask], path: str, data: TaskDataConfig) -> Examp
             continue
         problem = next((problem for problem in task.problems(row) if problem.serious), None)
         if problem is None:
-            examples.append(task.read(row, labelled=True))
+            examples.append(task.parse(row, labelled=True))
             rows.append(row)
         elif data.bad_rows == "drop":
             dropped[problem.kind] += 1

@@ -6,15 +6,16 @@ only what came before them (`prefix=causal`); the target always looks back. Ther
 from the whole of its source, so a source that is too long is refused, or cut off where that is asked for.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
+from typing_extensions import override
 
 from spanlab.decoding.generate import generate_ids
 from spanlab.decoding.sampling import Decoded, DecodingConfig, Ending
@@ -24,10 +25,9 @@ from spanlab.metrics.bleu import score_bleu
 from spanlab.metrics.rouge import score_rouge
 from spanlab.objectives.causal_lm import causal_lm_loss
 from spanlab.objectives.objective import ObjectiveLoss, token_metrics
-from spanlab.tasks.base import FittedState
+from spanlab.tasks.base import Encoded, Head, StandardHead, Task
 from spanlab.tasks.config import TaskConfig, TaskDataConfig
 from spanlab.tasks.formats.row import FileShape, Row
-from spanlab.tasks.head import Encoded, StandardHead
 from spanlab.tasks.result import Mistake, Result, Scores, about
 from spanlab.tasks.sample import Sample, SampleBatch, TensorBatch, TokenSequence
 from spanlab.tasks.script_language import script_language
@@ -47,10 +47,10 @@ class NextTokens:
     word_table_VE: Tensor
 
 
-class GenerationHead(nn.Module):
+class GenerationHead(Head):
     """GPT's own output: the word table."""
 
-    uses_pooler = False
+    generates = True
 
     def __init__(self, encoder: Encoder, decoding: DecodingConfig) -> None:
         super().__init__()
@@ -58,14 +58,17 @@ class GenerationHead(nn.Module):
         self.decoding = decoding
 
     @property
+    @override
     def standard(self) -> StandardHead:
         """The head of a causal model in transformers."""
         return StandardHead(kind="clm", layer=self.layer)
 
+    @override
     def count(self, batch: SampleBatch) -> int:
         """The tokens of the targets, with those that end them."""
         return sum(len(sample.targets["next"]) for sample in batch.samples)
 
+    @override
     def forward(self, encoded: Encoded) -> NextTokens:
         """The hidden states before each token of the targets."""
         assert encoded.word_table_VE is not None, "the task takes causal encoders alone"
@@ -74,22 +77,24 @@ class GenerationHead(nn.Module):
         place_K = batch.targets["places"] + torch.repeat_interleave(batch.starts, counts_B)
         return NextTokens(hidden_KD=encoded.hidden_ND.index_select(0, place_K), word_table_VE=encoded.word_table_VE)
 
+    @override
     def loss(self, found: NextTokens, batch: TensorBatch) -> ObjectiveLoss:
         """Cross-entropy, summed over the tokens of the targets."""
         return causal_lm_loss(self.layer, found.hidden_KD, found.word_table_VE, batch.targets["next"])
 
+    @override
     def metrics(self, loss: ObjectiveLoss) -> dict[str, float]:
         """Mean loss, accuracy and perplexity of a token."""
         return token_metrics(loss)
 
-    def answer(self, encoder: Encoder, batch: TensorBatch) -> list[Decoded]:
-        """What follows each source."""
+    @override
+    def generate(self, encoder: Encoder, batch: TensorBatch) -> list[Decoded]:
         prompts = [sequence.ids.tolist() for sequence in batch.batch.sequences]
         config = replace(self.decoding, stop_ids=(int(batch.features["end"][0]),))
         return generate_ids(encoder, self.layer, prompts, config, prompts_see_all=batch.prefixes_B is not None)
 
+    @override
     def split(self, found: list[Decoded], batch: TensorBatch) -> list[Decoded]:
-        """One a sample already."""
         return found
 
 
@@ -148,11 +153,6 @@ class GenerationExample:
     targets: tuple[str, ...] = ()
 
 
-def _source_problems(row: Row) -> Iterator[Problem]:
-    source = _source(row)
-    yield from text_problems(Row(values={"source": _joined(source)}), "source")
-
-
 def _target_problems(row: Row) -> Iterator[Problem]:
     targets = _alternatives(row.values.get("target"))
     if not targets:
@@ -207,7 +207,7 @@ class GenerationResult(Result):
 # ---- the task
 
 
-class Generation:
+class Generation(Task[GenerationExample, GenerationResult]):
     """Source texts to target texts."""
 
     name: ClassVar[str] = "generation"
@@ -222,40 +222,28 @@ class Generation:
         instead={"source": ("text",)},
     )
 
-    def __init__(self, config: GenerationConfig, fitted: FittedState) -> None:
-        self.config, self.fitted = config, fitted
+    config: GenerationConfig
 
     @property
+    @override
     def primary(self) -> str:
-        """ROUGE-L."""
         return "rougeL"
 
     @classmethod
-    def problems(cls, row: Row) -> Iterator[Problem]:
-        """Everything that is wrong with a labelled row."""
-        yield from _source_problems(row)
-        yield from _target_problems(row)
+    @override
+    def problems(cls, row: Row, *, labelled: bool = True) -> Iterator[Problem]:
+        yield from text_problems(Row(values={"source": _joined(_source(row))}), "source")
+        if labelled:
+            yield from _target_problems(row)
 
     @classmethod
-    def read(cls, row: Row, *, labelled: bool) -> GenerationExample:
-        """A row as an example."""
-        for problem in cls.problems(row) if labelled else _source_problems(row):
-            if problem.serious:
-                raise problem.error(row)
+    @override
+    def parse(cls, row: Row, *, labelled: bool) -> GenerationExample:
         name = row.values.get("id", row.values.get("paper_id"))
         targets = tuple(_alternatives(row.values["target"])) if labelled else ()
         return GenerationExample(id=None if name is None else str(name), source=_joined(_source(row)), targets=targets)
 
-    @classmethod
-    def fit(cls, config: GenerationConfig, examples: Sequence[GenerationExample]) -> Self:
-        """There is nothing to know beforehand."""
-        return cls(config, FittedState())
-
-    @classmethod
-    def gold_labels(cls, example: GenerationExample) -> Iterable[str]:
-        """Targets are text, not labels."""
-        return ()
-
+    @override
     def encode(self, examples: Sequence[GenerationExample], windower: Windower, *, labelled: bool) -> list[Sample]:
         """A sample a target, or, without targets, a sample a source."""
         sources = [tokens.ids.astype(np.int64) for tokens in windower.tokenize([each.source for each in examples])]
@@ -307,45 +295,38 @@ class Generation:
 
     # ---- Head
 
+    @override
     def head(self, encoder: Encoder) -> GenerationHead:
-        """New layers."""
         if not encoder.config.causal:
             cause = f"this {encoder.config.architecture} encoder looks at what follows, so it cannot write"
             raise ConfigError(cause, fix="take a causal model, such as one of the gpt recipe")
         return GenerationHead(encoder, self.config.decoding())
 
+    @override
     def decode(
-        self, number: int, example: GenerationExample, samples: Sequence[Sample], outputs: Sequence[Decoded]
+        self, index: int, example: GenerationExample, samples: Sequence[Sample], outputs: Sequence[Decoded]
     ) -> GenerationResult:
-        """The tokens as text."""
         (sample,), (found,) = samples, outputs
         assert isinstance(sample, WrittenSample)
         return GenerationResult(
-            **about(number, example.id, samples),
+            **about(index, example.id, samples),
             text=sample.tokenizer.decode(found.ids, skip_special_tokens=True).strip(),
             ended=found.ended,
             log_probability=found.log_probability,
             source=example.source,
         )
 
-    def tune(
-        self,
-        examples: Sequence[GenerationExample],
-        samples: Sequence[Sequence[Sample]],
-        outputs: Sequence[Sequence[Decoded]],
-    ) -> "Generation":
-        """There is no threshold."""
-        return self
-
     # ---- score
 
-    def read_result(self, row: Row, number: int, example: GenerationExample) -> GenerationResult:
+    @override
+    def read_result(self, row: Row, index: int, example: GenerationExample) -> GenerationResult:
         """A text from a file, whoever wrote it."""
         text = row.values.get("text")
         if not isinstance(text, str):
             raise row.error(f"'text' is {shown(text)}; it must be text", 'write {"text": "…"}')
-        return GenerationResult(id=str(number) if example.id is None else example.id, text=text, source=example.source)
+        return GenerationResult(id=str(index) if example.id is None else example.id, text=text, source=example.source)
 
+    @override
     def score(self, examples: Sequence[GenerationExample], results: Sequence[GenerationResult]) -> Scores:
         """ROUGE and BLEU; of several targets the nearest counts."""
         found = [result.text for result in results]
@@ -354,6 +335,7 @@ class Generation:
         bleu = score_bleu([[_words(target) for target in each] for each in targets], list(map(_words, found)))
         return Scores(task=self.name, count=len(examples), metrics={**metrics, **bleu})
 
+    @override
     def mistake(self, example: GenerationExample, result: GenerationResult) -> Mistake | None:
         """A text that has not all words of a target."""
         likeness = RougeOracle(self._language(example)).likeness(result.text, example.targets)

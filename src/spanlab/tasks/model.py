@@ -8,7 +8,7 @@ window and task settings are in `spanlab.json`.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -17,10 +17,9 @@ from spanlab.encoder import Encoder, Model, load_model
 from spanlab.encoder.pretrained import class_of, locate_model, save_model
 from spanlab.errors import ConfigError, InputError, WeightsError, did_you_mean
 from spanlab.tasks.adapters import OwnPartsConfig, TaskAdapters, merged
-from spanlab.tasks.base import AnyTask, FittedState
+from spanlab.tasks.base import AnyTask, FittedState, Head, StandardHead
 from spanlab.tasks.config import TaskConfig, TaskDataConfig
 from spanlab.tasks.from_transformers import foreign_tasks
-from spanlab.tasks.head import Head, StandardHead
 from spanlab.tasks.table import find_task
 from spanlab.tasks.windows import Cutting, Windower
 from spanlab.text import Tokenizer
@@ -82,7 +81,7 @@ def save_task_model(folder: Path, model: TaskModel) -> None:
     alone = not model.own and list(described) == [task.name for task in model.tasks.values()] and len(described) == 1
     standard = model.heads[next(iter(model.tasks))].standard if alone else None
     heads: dict[str, nn.Module] = {}
-    tasks = {name: cast(nn.Module, head) for name, head in model.heads.items()}
+    tasks = dict[str, nn.Module](model.heads)
     tasks |= {_own_name(name): parts for name, parts in model.own.items()}
     config_keys: dict[str, Any] = {}
     if standard is not None and class_of(encoder, standard.kind) is not None:
@@ -171,7 +170,7 @@ def _head(model: Model, name: str, task: AnyTask, folder: Path) -> Head:
     if standard is not None and standard.kind in model.heads and name not in model.tasks:
         weights, module = model.heads[standard.kind].state_dict(), standard.layer
     else:
-        weights, module = model.tasks.get(name, {}), cast(nn.Module, head)
+        weights, module = model.tasks.get(name, {}), head
     _fill(module, weights, f"the head of '{name}'", folder)
     return head
 

@@ -18,7 +18,7 @@ from spanlab.encoder.model import EncoderOutput
 from spanlab.errors import ConfigError
 from spanlab.objectives.objective import CriterionLoss, ObjectiveLoss
 from spanlab.tasks.adapters import TaskAdapters
-from spanlab.tasks.head import Answering, Encoded, Head
+from spanlab.tasks.base import Encoded, Head
 from spanlab.tasks.sample import SampleBatch, TensorBatch
 from spanlab.training.distributed import whole
 
@@ -38,11 +38,11 @@ class MultiTaskNetwork(nn.Module):
         """`weights` has a factor by task, 1 where it has none; `own` what tasks have of their own in the encoder."""
         super().__init__()
         for name in own:
-            if isinstance(heads[name], Answering):
+            if heads[name].generates:
                 cause = f"'{name}' writes text, and cannot have parts of its own in the encoder"
                 raise ConfigError(cause, fix="add it without adapters and task embeddings")
         self.encoder = encoder
-        self.heads = nn.ModuleDict({name: cast(nn.Module, head) for name, head in heads.items()})
+        self.heads = nn.ModuleDict(dict(heads))
         self.own = nn.ModuleDict(own)
         self.weights = {name: weights.get(name, 1.0) for name in heads}
         uncertain = heads if learn_weights else ()
@@ -78,8 +78,8 @@ class MultiTaskNetwork(nn.Module):
         """
         task = batch.batch.task
         head = self.head(task)
-        if answer and isinstance(head, Answering):
-            return head.answer(self.encoder, batch)
+        if answer and head.generates:
+            return head.generate(self.encoder, batch)
         logits = head(encode_samples(self.encoder, batch, most_tokens=most_tokens, own=self.own_parts(task)))
         if answer:
             return logits

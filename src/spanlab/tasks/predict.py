@@ -10,9 +10,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from spanlab.tasks.base import AnyTask
+from spanlab.tasks.base import AnyTask, Encoded
 from spanlab.tasks.formats.row import FileShape
-from spanlab.tasks.head import Answering, Encoded
 from spanlab.tasks.network import MultiTaskNetwork, encode_samples
 from spanlab.tasks.result import Result
 from spanlab.tasks.sample import Sample, SampleBatch, TokenSequence, pack_samples
@@ -133,7 +132,7 @@ def compute_together(
 def _can_share(network: MultiTaskNetwork, task: str) -> bool:
     """Whether a task looks at the encoder's own hidden states of whole sequences."""
     own = network.own_parts(task)
-    return not isinstance(network.head(task), Answering) and not (own is not None and own.changes_hidden_states)
+    return not network.head(task).generates and not (own is not None and own.changes_hidden_states)
 
 
 def joint_shape(shapes: Sequence[FileShape]) -> FileShape:

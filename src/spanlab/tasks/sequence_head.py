@@ -9,14 +9,15 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from typing_extensions import override
 
 from spanlab.encoder import Encoder, EncoderConfig, SequenceHead
 from spanlab.encoder.heads import POOLED
 from spanlab.encoder.model import init_weights
-from spanlab.objectives.objective import ObjectiveLoss, loss_and_accuracy
-from spanlab.tasks.head import Encoded, StandardHead
+from spanlab.objectives.objective import ObjectiveLoss
+from spanlab.tasks.base import Encoded, Head, StandardHead
 from spanlab.tasks.losses import label_set_loss, one_label_loss, squared_loss
-from spanlab.tasks.sample import SampleBatch, TensorBatch
+from spanlab.tasks.sample import TensorBatch
 
 _SUMMARY_LAST: tuple[str, ...] = ("xlnet",)
 """Architectures whose frame has its first-token sign at the end."""
@@ -43,7 +44,7 @@ def add_pooler(encoder: Encoder) -> None:
         encoder.config = replace(config, pooler=True)
 
 
-class SequenceTaskHead(nn.Module):
+class SequenceTaskHead(Head):
     """transformers' sequence head with a loss; a sample is one sequence."""
 
     weight_L: Tensor | None
@@ -66,23 +67,22 @@ class SequenceTaskHead(nn.Module):
         self.register_buffer("weight_L", weight_L, persistent=False)
 
     @property
+    @override
     def standard(self) -> StandardHead:
         """All of its weights are the sequence head's."""
         return StandardHead(kind="sequence", layer=self.layer, labels=self.labels)
 
     @property
+    @override
     def uses_pooler(self) -> bool:
-        """Where the family has one."""
         return self.layer.on_pooled
 
-    def count(self, batch: SampleBatch) -> int:
-        """One term a sample."""
-        return len(batch.samples)
-
+    @override
     def forward(self, encoded: Encoded) -> Tensor:
         """(S, L) logits, or (S, 1) scores."""
         return self.layer(summary_tokens(encoded, last=self.last), encoded.pooled_BD)  # type: ignore[no-any-return]
 
+    @override
     def loss(self, logits_SL: Tensor, batch: TensorBatch) -> ObjectiveLoss:
         """Cross-entropy of a label or of a set of them, or the squared distance of a score."""
         target = batch.targets[self.predicts]
@@ -92,10 +92,7 @@ class SequenceTaskHead(nn.Module):
             return label_set_loss(logits_SL, target, weight_L=self.weight_L)
         return one_label_loss(logits_SL, target, weight_L=self.weight_L, smoothing=self.smoothing)
 
-    def metrics(self, loss: ObjectiveLoss) -> dict[str, float]:
-        """The mean loss and the share of right samples."""
-        return loss_and_accuracy(loss)
-
+    @override
     def split(self, logits_SL: Tensor, batch: TensorBatch) -> list[NDArray[np.float32]]:
         """(L,) a sample."""
         return list(logits_SL.float().cpu().numpy())

@@ -18,24 +18,24 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
+from typing_extensions import override
 
 from spanlab.encoder import Encoder
 from spanlab.errors import ConfigError, InputError
 from spanlab.metrics.classification import class_table, confusion_matrix, score_classes
 from spanlab.metrics.similarity import score_similarity
-from spanlab.objectives.objective import ObjectiveLoss, loss_and_accuracy
-from spanlab.tasks.base import FittedState
+from spanlab.objectives.objective import ObjectiveLoss
+from spanlab.tasks.base import Encoded, FittedState, Head, Task
 from spanlab.tasks.classification import bars
 from spanlab.tasks.config import TaskConfig
 from spanlab.tasks.embedding import sums_by_sequence
 from spanlab.tasks.formats.row import FileShape, Row
-from spanlab.tasks.head import Encoded, Head
 from spanlab.tasks.losses import balanced_weights, squared_loss
 from spanlab.tasks.result import Mistake, Result, Scores, about
-from spanlab.tasks.sample import Sample, SampleBatch, TensorBatch
+from spanlab.tasks.sample import Sample, TensorBatch
 from spanlab.tasks.sequence_head import SequenceTaskHead
-from spanlab.tasks.validation import Problem, label_problems, read_id, read_text, shown, text_problems
+from spanlab.tasks.validation import Problem, label_problems, read_id, shown, text_problems
 from spanlab.tasks.windows import Windower
 
 # ---- Config
@@ -90,16 +90,10 @@ def _score_problems(row: Row) -> Iterator[Problem]:
 # ---- Head
 
 
-class BiHead(nn.Module):
+class BiHead(Head):
     """The cosine of two texts' vectors; no weights of its own."""
 
-    standard = None
-    uses_pooler = False
-
-    def count(self, batch: SampleBatch) -> int:
-        """One term a sample."""
-        return len(batch.samples)
-
+    @override
     def forward(self, encoded: Encoded) -> Tensor:
         """(S,) cosines; `side` tells which of the two texts a sequence is of."""
         sums_BD, batch = sums_by_sequence(encoded), encoded.batch
@@ -109,16 +103,13 @@ class BiHead(nn.Module):
         texts_TD = sums_BD.new_zeros(2 * len(counts), sums_BD.shape[1]).index_add_(0, text_B, sums_BD)
         return F.cosine_similarity(texts_TD[0::2], texts_TD[1::2], dim=-1)
 
+    @override
     def loss(self, cosine_S: Tensor, batch: TensorBatch) -> ObjectiveLoss:
         """Squared distance of the cosine from the score, scaled to 0 to 1."""
         return squared_loss(cosine_S, batch.targets["score"])
 
-    def metrics(self, loss: ObjectiveLoss) -> dict[str, float]:
-        """The mean loss and the share within half a unit."""
-        return loss_and_accuracy(loss)
-
+    @override
     def split(self, cosine_S: Tensor, batch: TensorBatch) -> list[float]:
-        """A cosine a sample."""
         return cosine_S.tolist()
 
 
@@ -151,7 +142,7 @@ class PairLabelResult(Result):
 # ---- the task
 
 
-class Similarity:
+class Similarity(Task[SimilarityExample, SimilarityResult | PairLabelResult]):
     """Pairs of texts to scores or labels."""
 
     name: ClassVar[str] = "similarity"
@@ -167,20 +158,26 @@ class Similarity:
         required=("text_a", "text_b"),
     )
 
+    config: SimilarityConfig
+
     def __init__(self, config: SimilarityConfig, fitted: FittedState) -> None:
         self.config, self.fitted = config, fitted
         self._places = {label: place for place, label in enumerate(fitted.labels)}
 
     @property
+    @override
     def primary(self) -> str:
         """The order of scores, or how many labels are right."""
         return "accuracy" if self.fitted.labels else "spearman"
 
     @classmethod
-    def problems(cls, row: Row) -> Iterator[Problem]:
+    @override
+    def problems(cls, row: Row, *, labelled: bool = True) -> Iterator[Problem]:
         """Two texts and a score or a label."""
         yield from text_problems(row, "text_a")
         yield from text_problems(row, "text_b")
+        if not labelled:
+            return
         if row.values.get("score") is not None:
             yield from _score_problems(row)
         elif "label" in row.values:
@@ -190,19 +187,20 @@ class Similarity:
             yield Problem(kind="missing field", cause=cause, fix='write "score": 4.2 or "label": "…"')
 
     @classmethod
-    def read(cls, row: Row, *, labelled: bool) -> SimilarityExample:
-        """The texts, and the score or the label if they are wanted."""
+    @override
+    def parse(cls, row: Row, *, labelled: bool) -> SimilarityExample:
         score = row.values.get("score") if labelled else None
         label = row.values.get("label") if labelled and score is None else None
         return SimilarityExample(
             id=read_id(row),
-            text_a=read_text(row, "text_a"),
-            text_b=read_text(row, "text_b"),
+            text_a=row.values["text_a"],
+            text_b=row.values["text_b"],
             score=None if score is None else float(score),
             label=None if label is None else str(label).strip(),
         )
 
     @classmethod
+    @override
     def fit(cls, config: SimilarityConfig, examples: Sequence[SimilarityExample]) -> Self:
         """The labels, where there are labels."""
         counts = Counter(example.label for example in examples if example.label is not None)
@@ -223,10 +221,11 @@ class Similarity:
         return cls(config, FittedState(labels=labels, label_counts=tuple(counts[label] for label in labels)))
 
     @classmethod
+    @override
     def gold_labels(cls, example: SimilarityExample) -> Iterable[str]:
-        """Its label."""
         return () if example.label is None else (example.label,)
 
+    @override
     def encode(self, examples: Sequence[SimilarityExample], windower: Windower, *, labelled: bool) -> list[Sample]:
         """Two texts in a sequence, or a sequence each."""
         tokens_a = windower.tokenize([example.text_a for example in examples])
@@ -262,6 +261,7 @@ class Similarity:
         score = (example.score - low) / (high - low) if self.config.head == "bi" else example.score
         return {"score": np.array([score], np.float32)}
 
+    @override
     def head(self, encoder: Encoder) -> Head:
         """New layers; a bi-encoder needs none."""
         if self.config.head == "bi":
@@ -276,11 +276,12 @@ class Similarity:
             weight_L=weights,
         )
 
+    @override
     def decode(
-        self, number: int, example: SimilarityExample, samples: Sequence[Sample], outputs: Sequence[Any]
+        self, index: int, example: SimilarityExample, samples: Sequence[Sample], outputs: Sequence[Any]
     ) -> SimilarityResult | PairLabelResult:
         """The score in the range of the data, or the best label."""
-        shared = about(number, example.id, samples)
+        shared = about(index, example.id, samples)
         if self.config.head == "bi":  # two whole texts are two sequences and one piece
             shared["windows"] = len(samples[0].sequences) - 1
         mean = np.asarray(np.mean(outputs, axis=0, dtype=np.float64))
@@ -293,20 +294,12 @@ class Similarity:
         scores = dict(zip(self.fitted.labels, probabilities, strict=True))
         return PairLabelResult(**shared, label=max(scores, key=scores.__getitem__), scores=scores)
 
-    def tune(
-        self,
-        examples: Sequence[SimilarityExample],
-        samples: Sequence[Sequence[Sample]],
-        outputs: Sequence[Sequence[Any]],
-    ) -> "Similarity":
-        """There is no threshold."""
-        return self
-
     # ---- score
 
-    def read_result(self, row: Row, number: int, example: SimilarityExample) -> SimilarityResult | PairLabelResult:
+    @override
+    def read_result(self, row: Row, index: int, example: SimilarityExample) -> SimilarityResult | PairLabelResult:
         """From `score` or `label`, whichever the gold pair has."""
-        name = str(number) if example.id is None else example.id
+        name = str(index) if example.id is None else example.id
         if example.score is None:
             for problem in label_problems(row, "label"):
                 raise problem.error(row)
@@ -317,6 +310,7 @@ class Similarity:
             raise problem.error(row)
         return SimilarityResult(id=name, score=float(row.values["score"]))
 
+    @override
     def score(
         self, examples: Sequence[SimilarityExample], results: Sequence[SimilarityResult | PairLabelResult]
     ) -> Scores:
@@ -335,6 +329,7 @@ class Similarity:
         wanted = [example.score or 0.0 for example in examples]
         return Scores(task=self.name, count=len(wanted), metrics=score_similarity(wanted, numbers))
 
+    @override
     def mistake(self, example: SimilarityExample, result: SimilarityResult | PairLabelResult) -> Mistake | None:
         """Another label, or a score that is off by more than a tenth of the range."""
         shown = f"{escape(example.text_a)}<br>{escape(example.text_b)}"

@@ -10,10 +10,10 @@ import torch
 
 from spanlab.errors import ConfigError, InputError
 from spanlab.inference.load import load
+from spanlab.tasks.base import Encoded
 from spanlab.tasks.checking import check_file
 from spanlab.tasks.config import TaskDataConfig
 from spanlab.tasks.formats.row import Row
-from spanlab.tasks.head import Encoded
 from spanlab.tasks.sample import Sample, SampleBatch, pack_samples
 from spanlab.tasks.summarisation.data import SummaryResult
 from spanlab.tasks.summarisation.heads import sentence_vectors

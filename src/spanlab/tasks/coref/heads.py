@@ -17,10 +17,12 @@ import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from typing_extensions import override
 
 from spanlab.encoder import EncoderConfig
 from spanlab.encoder.model import init_weights
-from spanlab.objectives.objective import ObjectiveLoss, in_full_precision, loss_and_accuracy
+from spanlab.objectives.objective import ObjectiveLoss, in_full_precision
+from spanlab.tasks.base import Encoded, Head
 from spanlab.tasks.coref.antecedents import (
     DISTANCES,
     SPELLINGS,
@@ -36,7 +38,6 @@ from spanlab.tasks.coref.antecedents import (
 from spanlab.tasks.coref.config import CorefLayers, Rows, Sizes, plan_rows
 from spanlab.tasks.coref.decode import Links
 from spanlab.tasks.coref.mention_scores import MentionScorer
-from spanlab.tasks.head import Encoded
 from spanlab.tasks.sample import Sample, SampleBatch, TensorBatch
 from spanlab.tasks.spans.pruning import without_conflicts
 from spanlab.tasks.spans.representation import Spans, tokens_of
@@ -57,11 +58,8 @@ class DocumentScores:
     """The final scores of the antecedents; 0 is that of none, minus infinity where there is none."""
 
 
-class CorefHead(nn.Module):
+class CorefHead(Head):
     """Mentions and their antecedents."""
-
-    standard = None
-    uses_pooler = False
 
     def __init__(
         self,
@@ -97,12 +95,13 @@ class CorefHead(nn.Module):
         if mention_loss:  # most candidates are no mention, which need not be learnt first
             nn.init.constant_(self.mentions.outer.bias, -4.0)
 
+    @override
     def count(self, batch: SampleBatch) -> int:
         """The mentions that may be kept."""
         return sum(self.layers.kept(len(sample.features["places"])) for sample in batch.samples)
 
+    @override
     def forward(self, encoded: Encoded) -> list[DocumentScores]:
-        """The scores of each document."""
         batch, hidden_ND = encoded.batch, in_full_precision(encoded.hidden_ND)
         documents = zip(
             torch.split(hidden_ND, batch.token_counts),
@@ -115,6 +114,7 @@ class CorefHead(nn.Module):
         with torch.autocast(hidden_ND.device.type, enabled=False):
             return [self._document(*document) for document in documents]
 
+    @override
     def loss(self, logits: list[DocumentScores], batch: TensorBatch) -> ObjectiveLoss:
         """The marginal likelihood summed over kept mentions, and that of the mention scores where they are trained."""
         targets = split_arrays(batch.targets, batch.batch, targets=True)
@@ -133,10 +133,7 @@ class CorefHead(nn.Module):
                 total = total + self.mention_loss * summed
         return ObjectiveLoss(total=total, count=self.count(batch.batch), tallies={"correct": correct})
 
-    def metrics(self, loss: ObjectiveLoss) -> dict[str, float]:
-        """Mean loss, and the share of kept mentions whose first choice is right."""
-        return loss_and_accuracy(loss)
-
+    @override
     def split(self, logits: list[DocumentScores], batch: TensorBatch) -> list[Links]:
         """The best antecedent of each mention of each document."""
         return [_links(scores) for scores in logits]

@@ -8,18 +8,19 @@ Where the training data has clusters of one mention, mention scores are trained 
 given; where it has none, a mention that links to nothing is left out.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from spanlab.encoder import Encoder
 from spanlab.errors import ConfigError, InputError
 from spanlab.metrics.coref import score_clusters
 from spanlab.metrics.gap import score_gap
-from spanlab.tasks.base import FittedState
+from spanlab.tasks.base import FittedState, Task
 from spanlab.tasks.config import TaskConfig, TaskDataConfig
 from spanlab.tasks.coref.config import CorefLayers
 from spanlab.tasks.coref.data import (
@@ -106,35 +107,33 @@ SMALL = CorefConfig(
 # ---- read
 
 
-class Coreference:
+class Coreference(Task[CorefExample, CorefResult]):
     """The task `coref`."""
 
     name: ClassVar[str] = "coref"
     Config: ClassVar[type[TaskConfig]] = CorefConfig
     shape: ClassVar[FileShape] = FileShape(fields={"text": ("Text",)}, required=("text",), conll_2012=True, gap=True)
 
-    def __init__(self, config: CorefConfig, fitted: FittedState) -> None:
-        self.config, self.fitted = config, fitted
+    config: CorefConfig
 
     @property
+    @override
     def primary(self) -> str:
         """The mean of MUC, B³ and CEAFe."""
         return "conll_f1"
 
     @classmethod
-    def problems(cls, row: Row) -> Iterator[Problem]:
-        """Everything that is wrong with a labelled row."""
-        return document_problems(row, labelled=True)
+    @override
+    def problems(cls, row: Row, *, labelled: bool = True) -> Iterator[Problem]:
+        return document_problems(row, labelled=labelled)
 
     @classmethod
-    def read(cls, row: Row, *, labelled: bool) -> CorefExample:
-        """A row as an example."""
-        for problem in document_problems(row, labelled=labelled):
-            if problem.serious:
-                raise problem.error(row)
+    @override
+    def parse(cls, row: Row, *, labelled: bool) -> CorefExample:
         return read_document(row, labelled=labelled)
 
     @classmethod
+    @override
     def fit(cls, config: CorefConfig, examples: Sequence[CorefExample]) -> Self:
         """What mentions are made of, and which of singletons, speakers and genres there are."""
         if not any(example.clusters for example in examples):
@@ -152,15 +151,10 @@ class Coreference:
             config = replace(config, genres=len(genres) > 1)
         return cls(config, FittedState(entity_labels=tuple(genres) if config.genres else ()))
 
-    @classmethod
-    def gold_labels(cls, example: CorefExample) -> Iterable[str]:
-        """None: an unknown genre is no genre."""
-        return ()
-
     # ---- encode
 
+    @override
     def encode(self, examples: Sequence[CorefExample], windower: Windower, *, labelled: bool) -> list[Sample]:
-        """A sample a document."""
         assert self.config.units != "auto", "training decides what mentions are made of"
         all_units = encode_units(windower.tokenizer, [example.text for example in examples], self.config.units)
         most = self.config.layers.max_segments if labelled else 0
@@ -233,8 +227,8 @@ class Coreference:
 
     # ---- Head
 
+    @override
     def head(self, encoder: Encoder) -> CorefHead:
-        """New layers."""
         config = self.config
         return CorefHead(
             encoder.config,
@@ -247,14 +241,15 @@ class Coreference:
 
     # ---- decode
 
+    @override
     def decode(
-        self, number: int, example: CorefExample, samples: Sequence[Sample], outputs: Sequence[Links]
+        self, index: int, example: CorefExample, samples: Sequence[Sample], outputs: Sequence[Links]
     ) -> CorefResult:
         """Clusters of all mentions that link, and of lone ones where the model knows them."""
         (sample,), (links,) = samples, outputs
         found = join_links(example.text, sample.features, links, singletons=bool(self.config.singletons))
         return CorefResult(
-            id=str(number) if example.id is None else example.id,
+            id=str(index) if example.id is None else example.id,
             windows=len(sample.sequences),
             truncated=sample.truncated,
             clusters=found.clusters,
@@ -265,28 +260,23 @@ class Coreference:
             words=example.words,
         )
 
-    def tune(
-        self, examples: Sequence[CorefExample], samples: Sequence[Sequence[Sample]], outputs: Sequence[Sequence[Any]]
-    ) -> Self:
-        """Nothing is tuned."""
-        return self
-
     # ---- score
 
-    def read_result(self, row: Row, number: int, example: CorefExample) -> CorefResult:
-        """A prediction from a file."""
+    @override
+    def read_result(self, row: Row, index: int, example: CorefExample) -> CorefResult:
         for problem in cluster_problems(example.text, row.values):
             if problem.serious:
                 raise problem.error(row)
         predicted = read_document(Row(values={**row.values, "text": example.text}), labelled=True)
         return CorefResult(
-            id=str(number) if example.id is None else example.id,
+            id=str(index) if example.id is None else example.id,
             clusters=predicted.clusters,
             cluster_scores=(1.0,) * len(predicted.clusters),
             mentions=(),
             source=example.text,
         )
 
+    @override
     def score(self, examples: Sequence[CorefExample], results: Sequence[CorefResult]) -> Scores:
         """MUC, B³, CEAFe, LEA, mentions and the mean of the first three; on GAP's questions, how many are right."""
         questions = [example.question for example in examples if example.question is not None]
@@ -299,6 +289,7 @@ class Coreference:
             metrics["conll_f1_without_singletons"] = without["conll_f1"]
         return Scores(task=self.name, count=len(examples), metrics=metrics)
 
+    @override
     def mistake(self, example: CorefExample, result: CorefResult) -> Mistake | None:
         """A document whose clusters are not right, by how far they are from it."""
         scores = score_clusters([example.clusters], [result.clusters])

@@ -12,13 +12,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from typing_extensions import override
 
 from spanlab.encoder import EncoderConfig
 from spanlab.encoder.heads import TokenHead
 from spanlab.encoder.layers import ACTIVATIONS, Dropout
 from spanlab.encoder.model import init_weights
-from spanlab.objectives.objective import ObjectiveLoss, loss_and_accuracy
-from spanlab.tasks.head import Encoded, StandardHead
+from spanlab.objectives.objective import ObjectiveLoss
+from spanlab.tasks.base import Encoded, Head, StandardHead
 from spanlab.tasks.losses import one_label_loss
 from spanlab.tasks.sample import SampleBatch, TensorBatch
 from spanlab.tasks.spans.labelled import TextSpan
@@ -74,10 +75,9 @@ def in_the_row(batch: TensorBatch, name: str) -> Tensor:
     return batch.features[name] + torch.repeat_interleave(batch.starts, counts)
 
 
-class TagHead(nn.Module):
+class TagHead(Head):
     """A tag for every unit, from its first token."""
 
-    uses_pooler = False
     weight_C: Tensor | None
 
     def __init__(
@@ -94,27 +94,27 @@ class TagHead(nn.Module):
         self.register_buffer("weight_C", weight_C, persistent=False)
 
     @property
+    @override
     def standard(self) -> StandardHead:
-        """What transformers classifies tokens with."""
         return StandardHead(kind="token", layer=self.tokens, labels=self.tags)
 
+    @override
     def count(self, batch: SampleBatch) -> int:
         """The units that have a tag."""
         return sum(len(sample.targets["tags"]) for sample in batch.samples)
 
+    @override
     def forward(self, encoded: Encoded) -> Tensor:
         """(U, C) logits."""
         rows_U = in_the_row(encoded.batch, "places")
         return self.tokens(encoded.hidden_ND.index_select(0, rows_U))  # type: ignore[no-any-return]
 
+    @override
     def loss(self, logits: Tensor, batch: TensorBatch) -> ObjectiveLoss:
         """The cross-entropy summed over the units."""
         return one_label_loss(logits, batch.targets["tags"], weight_L=self.weight_C, smoothing=self.smoothing)
 
-    def metrics(self, loss: ObjectiveLoss) -> dict[str, float]:
-        """Mean loss and the share of right tags."""
-        return loss_and_accuracy(loss)
-
+    @override
     def split(self, logits: Tensor, batch: TensorBatch) -> list[NDArray[np.float32]]:
         """The logits of each sample's units."""
         counts = feature_counts(batch.batch, "places")
@@ -131,11 +131,9 @@ class SpanLabels:
     """(S,) its probability."""
 
 
-class EntitySpanHead(nn.Module):
+class EntitySpanHead(Head):
     """A label, or none, for every candidate span."""
 
-    standard = None
-    uses_pooler = False
     weight_L: Tensor | None
 
     def __init__(
@@ -158,10 +156,11 @@ class EntitySpanHead(nn.Module):
         for layer in (self.inner, self.classifier):
             init_weights(layer, encoder.init_std)
 
+    @override
     def count(self, batch: SampleBatch) -> int:
-        """The candidates."""
         return sum(feature_counts(batch, "first"))
 
+    @override
     def forward(self, encoded: Encoded) -> Tensor:
         """(S, L) logits."""
         batch = encoded.batch
@@ -171,14 +170,12 @@ class EntitySpanHead(nn.Module):
         inner_SH = ACTIVATIONS["gelu"](self.spans.project(encoded.hidden_ND, spans, self.inner))
         return self.classifier(self.dropout(inner_SH))  # type: ignore[no-any-return]
 
+    @override
     def loss(self, logits: Tensor, batch: TensorBatch) -> ObjectiveLoss:
         """The cross-entropy summed over the candidates."""
         return one_label_loss(logits, batch.targets["labels"], weight_L=self.weight_L, smoothing=self.smoothing)
 
-    def metrics(self, loss: ObjectiveLoss) -> dict[str, float]:
-        """Mean loss and the share of right labels."""
-        return loss_and_accuracy(loss)
-
+    @override
     def split(self, logits: Tensor, batch: TensorBatch) -> list[SpanLabels]:
         """The best label of each candidate and its probability: all that decoding needs of a long document."""
         best = torch.softmax(logits.float(), dim=-1).max(dim=-1)

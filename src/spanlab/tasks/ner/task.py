@@ -14,11 +14,12 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from spanlab.encoder import Encoder
 from spanlab.errors import ConfigError, InputError
 from spanlab.metrics.entities import entity_table, score_entities
-from spanlab.tasks.base import FittedState
+from spanlab.tasks.base import FittedState, Task
 from spanlab.tasks.config import TaskConfig
 from spanlab.tasks.formats.row import FileShape, Row
 from spanlab.tasks.losses import balanced_weights
@@ -31,7 +32,7 @@ from spanlab.tasks.spans.labelled import TextSpan, are_nested, read_spans, span_
 from spanlab.tasks.spans.pruning import Conflict, without_conflicts
 from spanlab.tasks.spans.representation import SpanConfig, enumerate_spans
 from spanlab.tasks.spans.units import GoldUnits, LabelUnits, choose_units, encode_units, find_gold
-from spanlab.tasks.validation import Problem, read_id, read_text, text_problems
+from spanlab.tasks.validation import Problem, read_id, text_problems
 from spanlab.tasks.windows import InputWindow, Windower
 from spanlab.text.windows import best_windows
 from spanlab.training.config import TrainingConfig
@@ -79,39 +80,31 @@ class NerExample:
     row: Row = field(repr=False, compare=False)
 
 
-class NamedEntities:
+class NamedEntities(Task[NerExample, NerResult]):
     """The task `ner`."""
 
     name: ClassVar[str] = "ner"
     Config: ClassVar[type[TaskConfig]] = NerConfig
     shape: ClassVar[FileShape] = FileShape(fields={"text": ("sentence",)}, required=("text",), conll=True)
 
-    def __init__(self, config: NerConfig, fitted: FittedState) -> None:
-        self.config, self.fitted = config, fitted
-
-    @property
-    def primary(self) -> str:
-        """F1."""
-        return "f1"
+    config: NerConfig
 
     @classmethod
-    def problems(cls, row: Row) -> Iterator[Problem]:
-        """Everything that is wrong with a labelled row."""
-        told = list(text_problems(row, "text"))
-        yield from told
-        if not any(problem.serious for problem in told):
+    @override
+    def problems(cls, row: Row, *, labelled: bool = True) -> Iterator[Problem]:
+        problems = list(text_problems(row, "text"))
+        yield from problems
+        if labelled and not any(problem.serious for problem in problems):
             yield from span_problems(row)
 
     @classmethod
-    def read(cls, row: Row, *, labelled: bool) -> NerExample:
-        """A row as an example."""
-        for problem in cls.problems(row) if labelled else ():
-            if problem.serious:
-                raise problem.error(row)
+    @override
+    def parse(cls, row: Row, *, labelled: bool) -> NerExample:
         spans = read_spans(row.values["spans"]) if labelled else ()
-        return NerExample(id=read_id(row), text=read_text(row, "text"), spans=spans, row=row)
+        return NerExample(id=read_id(row), text=row.values["text"], spans=spans, row=row)
 
     @classmethod
+    @override
     def fit(cls, config: NerConfig, examples: Sequence[NerExample]) -> Self:
         """The labels in alphabetical order, what carries them, and whether they nest."""
         counts = Counter(span.label for example in examples for span in example.spans)
@@ -131,12 +124,13 @@ class NamedEntities:
         return cls(config, FittedState(labels=labels, entity_labels=entities, label_counts=counted))
 
     @classmethod
+    @override
     def gold_labels(cls, example: NerExample) -> Iterable[str]:
-        """The labels of its entities."""
         return (span.label for span in example.spans)
 
     # ---- encode
 
+    @override
     def encode(self, examples: Sequence[NerExample], windower: Windower, *, labelled: bool) -> list[Sample]:
         """A sample a window; each has the units, or candidate spans, that no other window sees better."""
         assert self.config.units != "auto", "training decides what carries labels"
@@ -180,8 +174,8 @@ class NamedEntities:
 
     # ---- Head
 
+    @override
     def head(self, encoder: Encoder) -> TagHead | EntitySpanHead:
-        """New layers."""
         config, labels = self.config, self.fitted.labels
         weights = balanced_weights(self.fitted.label_counts) if config.class_weights == "balanced" else None
         if config.head == "tag":
@@ -197,7 +191,8 @@ class NamedEntities:
 
     # ---- decode
 
-    def decode(self, number: int, example: NerExample, samples: Sequence[Sample], outputs: Sequence[Any]) -> NerResult:
+    @override
+    def decode(self, index: int, example: NerExample, samples: Sequence[Sample], outputs: Sequence[Any]) -> NerResult:
         """The entities of all windows together."""
         starts, ends = (np.concatenate([sample.features[name] for sample in samples]) for name in ("starts", "ends"))
         found = _entities_of_tags(outputs) if self.config.head == "tag" else self._entities_of_spans(samples, outputs)
@@ -212,7 +207,7 @@ class NamedEntities:
             for first, last, label, score in found
         ]
         ordered = tuple(sorted(entities, key=lambda one: (one.start, one.end)))
-        return NerResult(**about(number, example.id, samples), spans=ordered, source=example.text)
+        return NerResult(**about(index, example.id, samples), spans=ordered, source=example.text)
 
     def _entities_of_spans(self, samples: Sequence[Sample], outputs: Sequence[SpanLabels]) -> Iterator["Found"]:
         """Candidates with a label, from the surest on; none in conflict with a surer one."""
@@ -225,19 +220,13 @@ class NamedEntities:
         for place, score in zip(chosen[kept].tolist(), scores[kept].tolist(), strict=True):
             yield place, place, int(labels[place]) - 1, score
 
-    def tune(
-        self, examples: Sequence[NerExample], samples: Sequence[Sequence[Sample]], outputs: Sequence[Sequence[Any]]
-    ) -> Self:
-        """Nothing is tuned."""
-        return self
-
     # ---- score
 
-    def read_result(self, row: Row, number: int, example: NerExample) -> NerResult:
-        """A prediction from a file."""
+    @override
+    def read_result(self, row: Row, index: int, example: NerExample) -> NerResult:
         whole = Row(values={**row.values, "text": example.text}, path=row.path, line=row.line)
         for problem in span_problems(whole):
-            if problem.kind in {"no spans", "incomplete span", "offset is no number", "empty label"}:
+            if problem.kind in {"no spans", "incomplete span", "offset is no index", "empty label"}:
                 raise problem.error(row)
         entities = (
             Entity(
@@ -249,16 +238,17 @@ class NamedEntities:
             )
             for span in row.values["spans"]
         )
-        name = str(number) if example.id is None else example.id
+        name = str(index) if example.id is None else example.id
         return NerResult(id=name, spans=tuple(entities), source=example.text)
 
+    @override
     def score(self, examples: Sequence[NerExample], results: Sequence[NerResult]) -> Scores:
-        """Exact spans and labels."""
         gold = [[(span.start, span.end, span.label) for span in example.spans] for example in examples]
         predicted = [[(span.start, span.end, span.label) for span in result.spans] for result in results]
         metrics, table = score_entities(gold, predicted), entity_table(gold, predicted)
         return Scores(task=self.name, count=len(examples), metrics=metrics, per_label=table)
 
+    @override
     def mistake(self, example: NerExample, result: NerResult) -> Mistake | None:
         """Entities that were missed, and wrong ones, which weigh as much as the model was sure of them."""
         gold = {(span.start, span.end, span.label) for span in example.spans}

@@ -11,14 +11,15 @@ from dataclasses import dataclass
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from typing_extensions import override
 
 from spanlab.arrays import offsets
 from spanlab.encoder import EncoderConfig
 from spanlab.encoder.heads import AnswerHead
 from spanlab.encoder.layers import ACTIVATIONS, Dropout
 from spanlab.encoder.model import init_weights
-from spanlab.objectives.objective import ObjectiveLoss, in_full_precision, loss_and_accuracy
-from spanlab.tasks.head import Encoded, StandardHead
+from spanlab.objectives.objective import ObjectiveLoss, in_full_precision
+from spanlab.tasks.base import Encoded, Head, StandardHead
 from spanlab.tasks.qa.decode import WindowAnswers, band, best_of_windows, pad_rows
 from spanlab.tasks.sample import SampleBatch, TensorBatch
 from spanlab.tasks.spans.representation import SpanConfig, SpanRepresentation, Spans, enumerate_spans
@@ -33,10 +34,8 @@ def text_stops(batch: TensorBatch) -> Tensor:
     return torch.where((place_N >= begin_N) & (place_N < stop_N), stop_N, 0)
 
 
-class PointerHead(nn.Module):
+class PointerHead(Head):
     """How well an answer begins, and ends, at each token."""
-
-    uses_pooler = False
 
     def __init__(self, encoder: EncoderConfig, *, max_answer: int, n_best: int) -> None:
         super().__init__()
@@ -44,18 +43,16 @@ class PointerHead(nn.Module):
         self.max_answer, self.n_best = max_answer, n_best
 
     @property
+    @override
     def standard(self) -> StandardHead:
-        """What transformers answers questions with."""
         return StandardHead(kind="answer", layer=self.ends)
 
-    def count(self, batch: SampleBatch) -> int:
-        """The windows."""
-        return len(batch.samples)
-
+    @override
     def forward(self, encoded: Encoded) -> Tensor:
         """(N, 2) logits of start and end."""
         return self.ends(encoded.hidden_ND)  # type: ignore[no-any-return]
 
+    @override
     def loss(self, logits: Tensor, batch: TensorBatch) -> ObjectiveLoss:
         """Half the cross-entropy of both ends over the tokens of each window, summed over the windows."""
         start_BT, end_BT = pad_rows(in_full_precision(logits), batch.lengths_B, -torch.inf).unbind(-1)
@@ -64,10 +61,7 @@ class PointerHead(nn.Module):
         correct = ((start_BT.argmax(-1) == first_B) & (end_BT.argmax(-1) == last_B)).sum()
         return ObjectiveLoss(total=total / 2, count=len(first_B), tallies={"correct": correct})
 
-    def metrics(self, loss: ObjectiveLoss) -> dict[str, float]:
-        """Mean loss, and the share of windows with both ends right."""
-        return loss_and_accuracy(loss)
-
+    @override
     def split(self, logits: Tensor, batch: TensorBatch) -> list[WindowAnswers]:
         """The best spans of each window."""
         start_N, end_N = in_full_precision(logits).unbind(-1)
@@ -86,11 +80,8 @@ class CandidateScores:
     """The score of no answer."""
 
 
-class CandidateHead(nn.Module):
+class CandidateHead(Head):
     """A score for every span of the context up to the longest answer, and one for no answer."""
-
-    standard = None
-    uses_pooler = False
 
     def __init__(
         self, encoder: EncoderConfig, config: SpanConfig, *, inner_width: int, max_answer: int, n_best: int
@@ -104,11 +95,13 @@ class CandidateHead(nn.Module):
         for layer in (self.inner, self.score):
             init_weights(layer, encoder.init_std)
 
+    @override
     def count(self, batch: SampleBatch) -> int:
         """The windows without an answer, or with one that is a candidate."""
         wide = (int(sample.targets["last"][0] - sample.targets["first"][0]) for sample in batch.samples)
         return sum(width < self.max_answer for width in wide)
 
+    @override
     def forward(self, encoded: Encoded) -> CandidateScores:
         """The scores of all candidates, no answer being the span of the null place alone."""
         batch = encoded.batch
@@ -136,6 +129,7 @@ class CandidateHead(nn.Module):
         )
         return Spans(first_S=joined[0], last_S=joined[1], widths_S=joined[2]).to(batch.lengths_B.device)
 
+    @override
     def loss(self, logits: CandidateScores, batch: TensorBatch) -> ObjectiveLoss:
         """The cross-entropy over all candidates of each window, summed over the windows."""
         scores_BC = pad_rows(logits.band_NA, batch.lengths_B, -torch.inf).flatten(1)
@@ -148,10 +142,7 @@ class CandidateHead(nn.Module):
         correct = (scores_BC.argmax(dim=-1) == target_B).sum()
         return ObjectiveLoss(total=total, count=int((target_B >= 0).sum()), tallies={"correct": correct})
 
-    def metrics(self, loss: ObjectiveLoss) -> dict[str, float]:
-        """Mean loss, and the share of windows whose best candidate is right."""
-        return loss_and_accuracy(loss)
-
+    @override
     def split(self, logits: CandidateScores, batch: TensorBatch) -> list[WindowAnswers]:
         """The best spans of each window."""
         return best_of_windows(logits.band_NA, logits.null_B, batch.lengths_B, self.n_best)

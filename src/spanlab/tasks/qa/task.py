@@ -6,17 +6,18 @@ documents of a question, compete; "no answer" must be better than the best of th
 tuned on dev, kept with the model, and the same in evaluation, prediction and serving.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
 from typing import ClassVar, Literal, Self
 
 import numpy as np
+from typing_extensions import override
 
 from spanlab.encoder import Encoder
 from spanlab.errors import ConfigError
 from spanlab.metrics.squad import answer_scores, best_no_answer_threshold, score_answers
-from spanlab.tasks.base import FittedState
+from spanlab.tasks.base import FittedState, Task
 from spanlab.tasks.config import TaskConfig, TaskDataConfig
 from spanlab.tasks.formats.row import FileShape, Row
 from spanlab.tasks.qa.data import Answer, QaExample, QaResult, answer_problems, question_problems, read_question
@@ -67,7 +68,7 @@ class QaConfig(TaskConfig):
 # ---- read
 
 
-class QuestionAnswering:
+class QuestionAnswering(Task[QaExample, QaResult]):
     """The task `qa`."""
 
     name: ClassVar[str] = "qa"
@@ -76,43 +77,31 @@ class QuestionAnswering:
         fields={"question": (), "context": ("passage",)}, required=("question", "context"), squad=True
     )
 
-    def __init__(self, config: QaConfig, fitted: FittedState) -> None:
-        self.config, self.fitted = config, fitted
-
-    @property
-    def primary(self) -> str:
-        """F1."""
-        return "f1"
+    config: QaConfig
 
     @classmethod
-    def problems(cls, row: Row) -> Iterator[Problem]:
-        """Everything that is wrong with a labelled row."""
-        told = list(question_problems(row))
-        yield from told
-        if not any(problem.serious for problem in told):
+    @override
+    def problems(cls, row: Row, *, labelled: bool = True) -> Iterator[Problem]:
+        problems = list(question_problems(row))
+        yield from problems
+        if labelled and not any(problem.serious for problem in problems):
             yield from answer_problems(row)
 
     @classmethod
-    def read(cls, row: Row, *, labelled: bool) -> QaExample:
-        """A row as an example."""
-        for problem in cls.problems(row) if labelled else question_problems(row):
-            if problem.serious:
-                raise problem.error(row)
+    @override
+    def parse(cls, row: Row, *, labelled: bool) -> QaExample:
         return read_question(row, labelled=labelled)
 
     @classmethod
+    @override
     def fit(cls, config: QaConfig, examples: Sequence[QaExample]) -> Self:
         """Whether there are questions without an answer; how sure of that one must be is tuned on dev."""
         silent = any(not example.answers for example in examples)
         return cls(config, FittedState(thresholds={THRESHOLD: 0.0} if silent else {}))
 
-    @classmethod
-    def gold_labels(cls, example: QaExample) -> Iterable[str]:
-        """Answers are text, not labels."""
-        return ()
-
     # ---- encode
 
+    @override
     def encode(self, examples: Sequence[QaExample], windower: Windower, *, labelled: bool) -> list[Sample]:
         """A sample a window of a document; the target is the first right answer, or the null place."""
         texts = list(dict.fromkeys(text for one in examples for text in (one.question, *one.contexts)))
@@ -146,8 +135,8 @@ class QuestionAnswering:
 
     # ---- Head
 
+    @override
     def head(self, encoder: Encoder) -> PointerHead | CandidateHead:
-        """New layers."""
         config = self.config
         if config.head == "pointers":
             return PointerHead(encoder.config, max_answer=config.max_answer, n_best=config.n_best)
@@ -161,8 +150,9 @@ class QuestionAnswering:
 
     # ---- decode
 
+    @override
     def decode(
-        self, number: int, example: QaExample, samples: Sequence[Sample], outputs: Sequence[WindowAnswers]
+        self, index: int, example: QaExample, samples: Sequence[Sample], outputs: Sequence[WindowAnswers]
     ) -> QaResult:
         """The best answer of all windows, unless none is better by more than the threshold."""
         ranked = self._rank(samples, outputs)
@@ -174,7 +164,7 @@ class QuestionAnswering:
         chosen = nothing if silent else nbest[0]
         listed = sorted([*nbest, nothing] if threshold is not None else nbest, key=lambda one: -one.score)
         return QaResult(
-            **about(number, example.id, samples),
+            **about(index, example.id, samples),
             answer=chosen.answer,
             start=chosen.start,
             end=chosen.end,
@@ -196,6 +186,7 @@ class QuestionAnswering:
         documents = [int(sample.features["document"][0]) for sample in samples]
         return merge_windows(placed, documents, self.config.n_best)
 
+    @override
     def tune(
         self,
         examples: Sequence[QaExample],
@@ -217,13 +208,13 @@ class QuestionAnswering:
 
     # ---- score
 
-    def read_result(self, row: Row, number: int, example: QaExample) -> QaResult:
-        """A prediction from a file."""
+    @override
+    def read_result(self, row: Row, index: int, example: QaExample) -> QaResult:
         answer = row.values.get("answer")
         if not isinstance(answer, str):
             raise row.error(f"'answer' is {shown(answer)}; it must be text", 'give the text of the answer, "" for none')
         return QaResult(
-            id=str(number) if example.id is None else example.id,
+            id=str(index) if example.id is None else example.id,
             answer=answer,
             start=None,
             end=None,
@@ -232,12 +223,14 @@ class QuestionAnswering:
             contexts=example.contexts,
         )
 
+    @override
     def score(self, examples: Sequence[QaExample], results: Sequence[QaResult]) -> Scores:
         """Exact match and F1 by the rules of the questions' language."""
         gold = [[answer.text for answer in example.answers] for example in examples]
         metrics = score_answers(gold, [result.answer for result in results], language=self._language(examples))
         return Scores(task=self.name, count=len(examples), metrics=metrics)
 
+    @override
     def mistake(self, example: QaExample, result: QaResult) -> Mistake | None:
         """An answer that shares not all of its words with a right one."""
         gold = [answer.text for answer in example.answers]

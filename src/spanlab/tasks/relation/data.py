@@ -11,7 +11,7 @@ from typing import Any
 from spanlab.metrics.relations import EntityRelations
 from spanlab.tasks.formats.row import Row
 from spanlab.tasks.spans.labelled import TextSpan, span_problems
-from spanlab.tasks.validation import Problem, read_id, read_text, shown, text_problems
+from spanlab.tasks.validation import Problem, read_id, shown, text_problems
 
 NO_RELATION = "no_relation"
 """A relation with this label says that there is none, as TACRED writes it."""
@@ -46,15 +46,16 @@ class RelationExample:
         )
 
 
-def example_problems(row: Row) -> Iterator[Problem]:
-    """Everything that is wrong with a labelled row."""
-    told = list(text_problems(row, "text"))
-    if not any(problem.serious for problem in told):
-        entities = list(span_problems(row, "entities"))
-        told += entities
-        if isinstance(row.values.get("entities"), list):
-            told += relation_problems(row, len(row.values["entities"]))
-    yield from told
+def example_problems(row: Row, *, labelled: bool) -> Iterator[Problem]:
+    """Everything wrong with a row; without `labelled`, entities may be missing and relations are not checked."""
+    problems = list(text_problems(row, "text"))
+    yield from problems
+    if any(problem.serious for problem in problems):
+        return
+    if labelled or row.values.get("entities") is not None:
+        yield from span_problems(row, "entities")
+    if labelled and isinstance(row.values.get("entities"), list):
+        yield from relation_problems(row, len(row.values["entities"]))
 
 
 def relation_problems(row: Row, entities: int) -> Iterator[Problem]:
@@ -96,27 +97,18 @@ def _relation_faults(number: int, value: Any, entities: int) -> Iterator[Problem
 
 
 def read_example(row: Row, *, labelled: bool) -> RelationExample:
-    """A row as an example; without `labelled`, entities are read where they are given."""
-    for problem in example_problems(row) if labelled else _entity_problems(row):
-        if problem.serious:
-            raise problem.error(row)
+    """A row without serious problems as an example; without `labelled`, entities are read where they are given."""
     values = row.values.get("entities")
     entities = None if values is None else tuple(_entity(value) for value in values)
     told = row.values["relations"] if labelled else ()
     relations = {TextRelation(head=one["head"], tail=one["tail"], label=one["label"]) for one in told}
     return RelationExample(
         id=read_id(row),
-        text=read_text(row, "text"),
+        text=row.values["text"],
         entities=entities,
         relations=tuple(sorted(one for one in relations if one.label != NO_RELATION)),
         row=row,
     )
-
-
-def _entity_problems(row: Row) -> Iterator[Problem]:
-    read_text(row, "text")
-    if row.values.get("entities") is not None:
-        yield from span_problems(row, "entities")
 
 
 def _entity(value: Mapping[str, Any]) -> TextSpan:

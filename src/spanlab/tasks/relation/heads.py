@@ -14,12 +14,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from typing_extensions import override
 
 from spanlab.encoder import EncoderConfig
 from spanlab.encoder.layers import ACTIVATIONS, Dropout
 from spanlab.encoder.model import init_weights
-from spanlab.objectives.objective import ObjectiveLoss, loss_and_accuracy
-from spanlab.tasks.head import Encoded
+from spanlab.objectives.objective import ObjectiveLoss
+from spanlab.tasks.base import Encoded, Head
 from spanlab.tasks.losses import label_set_loss, one_label_loss
 from spanlab.tasks.ner.heads import feature_counts, in_the_row
 from spanlab.tasks.relation.span_pairs import all_pairs
@@ -119,11 +120,8 @@ def _between(head: Spans, tail: Spans, forward_P: Tensor) -> Spans:
     return Spans(first_S=first_P, last_S=last_P, widths_S=last_P - first_P + 1)
 
 
-class RelationSpanHead(nn.Module):
+class RelationSpanHead(Head):
     """Relations of given entities; with `finds`, the entities too."""
-
-    standard = None
-    uses_pooler = False
 
     def __init__(
         self,
@@ -153,11 +151,13 @@ class RelationSpanHead(nn.Module):
         if self.classifier is not None:
             nn.init.constant_(self.classifier.bias[:1], _RARE)
 
+    @override
     def count(self, batch: SampleBatch) -> int:
         """The decisions: a term for each pair, and for each candidate where entities are found."""
         pairs = sum(len(sample.targets["relations"]) for sample in batch.samples)
         return pairs if self.inner is None else pairs + sum(feature_counts(batch, "first"))
 
+    @override
     def forward(self, encoded: Encoded) -> RelationLogits:
         """Logits of pairs, and of candidates where entities are found."""
         batch, hidden_ND = encoded.batch, encoded.hidden_ND
@@ -197,6 +197,7 @@ class RelationSpanHead(nn.Module):
             found.append(FoundEntities(spans=spans, labels=labels.numpy()[spans], scores=scores.numpy()[spans]))
         return tuple(found)
 
+    @override
     def loss(self, logits: RelationLogits, batch: TensorBatch) -> ObjectiveLoss:
         """Binary cross-entropy of every relation of every pair, and the cross-entropy of the candidates."""
         pairs = label_set_loss(logits.relations_PR, batch.targets["relations"])
@@ -210,10 +211,7 @@ class RelationSpanHead(nn.Module):
             tallies={"correct": correct + entities.tallies["correct"]},
         )
 
-    def metrics(self, loss: ObjectiveLoss) -> dict[str, float]:
-        """Mean loss and the share of right decisions."""
-        return loss_and_accuracy(loss)
-
+    @override
     def split(self, logits: RelationLogits, batch: TensorBatch) -> list[ScoredPairs]:
         """The pairs of each sample with their scores, and the entities found."""
         samples = batch.batch.samples

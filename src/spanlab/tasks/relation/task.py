@@ -13,6 +13,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, Self
 
+from typing_extensions import override
+
 from spanlab.encoder import Encoder
 from spanlab.errors import ConfigError, InputError
 from spanlab.metrics.relations import (
@@ -22,7 +24,7 @@ from spanlab.metrics.relations import (
     score_given_relations,
     score_joint_relations,
 )
-from spanlab.tasks.base import FittedState
+from spanlab.tasks.base import FittedState, Task
 from spanlab.tasks.config import TaskConfig
 from spanlab.tasks.formats.row import FileShape, Row
 from spanlab.tasks.relation.data import RelationExample, example_problems, read_example
@@ -83,33 +85,31 @@ class RelationConfig(TaskConfig):
 # ---- read
 
 
-class Relations:
+class Relations(Task[RelationExample, RelationResult]):
     """The task `relation`."""
 
     name: ClassVar[str] = "relation"
     Config: ClassVar[type[TaskConfig]] = RelationConfig
     shape: ClassVar[FileShape] = FileShape(fields={"text": ("sentence",)}, required=("text",), relations=True)
 
+    config: RelationConfig
+
     def __init__(self, config: RelationConfig, fitted: FittedState) -> None:
         self.config, self.fitted = config, fitted
         self._classes = PairClasses(direction=config.direction, labels=fitted.labels)
 
-    @property
-    def primary(self) -> str:
-        """Micro F1 of relations."""
-        return "f1"
+    @classmethod
+    @override
+    def problems(cls, row: Row, *, labelled: bool = True) -> Iterator[Problem]:
+        return example_problems(row, labelled=labelled)
 
     @classmethod
-    def problems(cls, row: Row) -> Iterator[Problem]:
-        """Everything that is wrong with a labelled row."""
-        return example_problems(row)
-
-    @classmethod
-    def read(cls, row: Row, *, labelled: bool) -> RelationExample:
-        """A row as an example; entities are read wherever they are given."""
+    @override
+    def parse(cls, row: Row, *, labelled: bool) -> RelationExample:
         return read_example(row, labelled=labelled)
 
     @classmethod
+    @override
     def fit(cls, config: RelationConfig, examples: Sequence[RelationExample]) -> Self:
         """Both sets of labels in alphabetical order, and what the data decide: the head, the units, nesting."""
         counts = Counter(relation.label for example in examples for relation in example.relations)
@@ -136,6 +136,7 @@ class Relations:
         return cls(config, fitted)
 
     @classmethod
+    @override
     def gold_labels(cls, example: RelationExample) -> Iterable[str]:
         """The labels of its relations and of its entities."""
         yield from (relation.label for relation in example.relations)
@@ -143,6 +144,7 @@ class Relations:
 
     # ---- encode
 
+    @override
     def encode(self, examples: Sequence[RelationExample], windower: Windower, *, labelled: bool) -> list[Sample]:
         """A sample for each marked pair, or for each window with its spans."""
         if self.config.head == "joint":
@@ -202,8 +204,8 @@ class Relations:
         """What two entities found may not do."""
         return "crossing" if self.config.nested else "overlapping"
 
+    @override
     def head(self, encoder: Encoder) -> SequenceTaskHead | RelationSpanHead:
-        """New layers."""
         if self.config.head == "markers":
             return SequenceTaskHead(encoder, "label", self._classes.names)
         return RelationSpanHead(
@@ -218,14 +220,15 @@ class Relations:
 
     # ---- decode
 
+    @override
     def decode(
-        self, number: int, example: RelationExample, samples: Sequence[Sample], outputs: Sequence[Any]
+        self, index: int, example: RelationExample, samples: Sequence[Sample], outputs: Sequence[Any]
     ) -> RelationResult:
         """The relations of all pairs, and the entities they are among."""
         finds = self._find(example, samples, outputs)
         least = self.fitted.thresholds.get(_THRESHOLD, 0.0)
         relations = tuple(relation for relation in finds.relations if relation.score > least)
-        shared = about(number, example.id, samples)
+        shared = about(index, example.id, samples)
         return RelationResult(**shared, entities=finds.entities, relations=relations, source=example.text)
 
     def _find(self, example: RelationExample, samples: Sequence[Sample], outputs: Sequence[Any]) -> PairFinds:
@@ -237,6 +240,7 @@ class Relations:
             return PairFinds(entities=entities, relations=pairs_of_given(samples, outputs, self.fitted.labels))
         return PairFinds(entities=entities, relations=tuple(decode_pairs(samples, outputs, self._classes)))
 
+    @override
     def tune(
         self,
         examples: Sequence[RelationExample],
@@ -252,10 +256,12 @@ class Relations:
 
     # ---- score
 
-    def read_result(self, row: Row, number: int, example: RelationExample) -> RelationResult:
+    @override
+    def read_result(self, row: Row, index: int, example: RelationExample) -> RelationResult:
         """A prediction from a file; without entities of its own, its relations are among those of the example."""
-        return read_relation_result(row, number, example)
+        return read_relation_result(row, index, example)
 
+    @override
     def score(self, examples: Sequence[RelationExample], results: Sequence[RelationResult]) -> Scores:
         """Of given entities micro scores and SemEval's macro F1; of found ones strict scores, and the entities'."""
         gold, predicted = [example.gold for example in examples], [result.told for result in results]
@@ -264,6 +270,7 @@ class Relations:
         table = relation_label_table(gold, predicted, typed=joint)
         return Scores(task=self.name, count=len(examples), metrics=metrics, per_label=table)
 
+    @override
     def mistake(self, example: RelationExample, result: RelationResult) -> Mistake | None:
         """Relations that were missed, and wrong ones, which weigh as much as the model was sure of them."""
         gold = set(by_boundaries(example.gold))

@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from typing_extensions import override
 
 from spanlab.encoder import EncoderConfig
 from spanlab.encoder.attention import LayerContext
@@ -21,19 +22,16 @@ from spanlab.encoder.block import Block
 from spanlab.encoder.model import init_weights
 from spanlab.encoder.packing import pack_lengths
 from spanlab.encoder.positions import sinusoid_table
-from spanlab.objectives.objective import ObjectiveLoss, in_full_precision, loss_and_accuracy
-from spanlab.tasks.head import Encoded
+from spanlab.objectives.objective import ObjectiveLoss, in_full_precision
+from spanlab.tasks.base import Encoded, Head
 from spanlab.tasks.sample import SampleBatch, TensorBatch
 
 _HEADS = 8
 """As published; a width that 8 does not divide gets fewer."""
 
 
-class SentenceHead(nn.Module):
+class SentenceHead(Head):
     """Inter-sentence layers and one logit a sentence."""
-
-    uses_pooler = False
-    standard = None
 
     def __init__(self, encoder: EncoderConfig, *, layers: int) -> None:
         super().__init__()
@@ -51,10 +49,11 @@ class SentenceHead(nn.Module):
         for module in self.modules():
             init_weights(module, encoder.init_std)
 
+    @override
     def count(self, batch: SampleBatch) -> int:
-        """The sentences."""
         return sum(_sentences(batch))
 
+    @override
     def forward(self, encoded: Encoded) -> Tensor:
         """(K,) logits of all documents' sentences, end to end."""
         x_KD = sentence_vectors(encoded)
@@ -69,17 +68,14 @@ class SentenceHead(nn.Module):
             x_KD = packing.restore(x_KD)
         return self.score(self.norm(x_KD)).squeeze(-1)  # type: ignore[no-any-return]
 
+    @override
     def loss(self, logits_K: Tensor, batch: TensorBatch) -> ObjectiveLoss:
-        """Binary cross-entropy, summed over sentences."""
         logits_K, target_K = in_full_precision(logits_K), batch.targets["labels"]
         total = F.binary_cross_entropy_with_logits(logits_K, target_K.to(logits_K.dtype), reduction="sum")
         correct = ((logits_K.detach() > 0) == (target_K > 0.5)).sum()
         return ObjectiveLoss(total=total, count=len(target_K), tallies={"correct": correct})
 
-    def metrics(self, loss: ObjectiveLoss) -> dict[str, float]:
-        """The mean loss and the share of sentences on the right side."""
-        return loss_and_accuracy(loss)
-
+    @override
     def split(self, logits_K: Tensor, batch: TensorBatch) -> list[NDArray[np.float32]]:
         """(K,) the logits of each document."""
         lengths = _sentences(batch.batch)

@@ -8,18 +8,19 @@ nearest to it by ROUGE. Scores stand beside those of the first sentences (lead) 
 Shapes: K sentences.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from spanlab.encoder import Encoder
 from spanlab.errors import ConfigError
 from spanlab.metrics.rouge import score_rouge
-from spanlab.tasks.base import FittedState
+from spanlab.tasks.base import FittedState, Task
 from spanlab.tasks.config import TaskConfig
 from spanlab.tasks.formats.row import FileShape, Row
 from spanlab.tasks.result import Mistake, Scores, about
@@ -76,7 +77,7 @@ class SummarisationConfig(TaskConfig):
 # ---- the task
 
 
-class Summarisation:
+class Summarisation(Task[SummaryExample, SummaryResult]):
     """Texts to their key sentences."""
 
     name: ClassVar[str] = "summarisation"
@@ -91,33 +92,30 @@ class Summarisation:
         instead={"text": ("sentences", "source")},
     )
 
-    def __init__(self, config: SummarisationConfig, fitted: FittedState) -> None:
-        self.config, self.fitted = config, fitted
+    config: SummarisationConfig
 
     @property
+    @override
     def primary(self) -> str:
-        """ROUGE-1."""
         return "rouge1"
 
     # ---- read
 
     @classmethod
-    def problems(cls, row: Row) -> Iterator[Problem]:
-        """Everything that is wrong with a labelled row."""
-        told = list(document_problems(row))
-        yield from told
-        if not any(problem.serious for problem in told):
+    @override
+    def problems(cls, row: Row, *, labelled: bool = True) -> Iterator[Problem]:
+        problems = list(document_problems(row))
+        yield from problems
+        if labelled and not any(problem.serious for problem in problems):
             yield from key_problems(row)
 
     @classmethod
-    def read(cls, row: Row, *, labelled: bool) -> SummaryExample:
-        """A row as an example."""
-        for problem in cls.problems(row) if labelled else document_problems(row):
-            if problem.serious:
-                raise problem.error(row)
+    @override
+    def parse(cls, row: Row, *, labelled: bool) -> SummaryExample:
         return read_document(row, labelled=labelled)
 
     @classmethod
+    @override
     def fit(cls, config: SummarisationConfig, examples: Sequence[SummaryExample]) -> Self:
         """How long summaries are, unless that is given."""
         if config.limit is None:
@@ -125,13 +123,9 @@ class Summarisation:
             config = replace(config, limit=float(max(1, round(sum(lengths) / len(lengths)))))
         return cls(config, FittedState())
 
-    @classmethod
-    def gold_labels(cls, example: SummaryExample) -> Iterable[str]:
-        """There is nothing to know but yes and no."""
-        return ()
-
     # ---- encode
 
+    @override
     def encode(self, examples: Sequence[SummaryExample], windower: Windower, *, labelled: bool) -> list[Sample]:
         """A sample a document, with all its windows: its sentences are to see each other."""
         tokens = windower.tokenize([example.text for example in examples])
@@ -168,15 +162,16 @@ class Summarisation:
 
     # ---- Head
 
+    @override
     def head(self, encoder: Encoder) -> SentenceHead:
-        """New layers."""
         return SentenceHead(encoder.config, layers=self.config.inter_layers)
 
     # ---- decode
 
+    @override
     def decode(
         self,
-        number: int,
+        index: int,
         example: SummaryExample,
         samples: Sequence[Sample],
         outputs: Sequence[NDArray[np.float32]],
@@ -194,29 +189,22 @@ class Summarisation:
             )
             for index in chosen
         )
-        shared = about(number, example.id, samples)
+        shared = about(index, example.id, samples)
         shared["windows"] = len(sample.sequences)
         return SummaryResult(**shared, sentences=sentences, summary=example.put_together(chosen), text=example.text)
 
-    def tune(
-        self,
-        examples: Sequence[SummaryExample],
-        samples: Sequence[Sequence[Sample]],
-        outputs: Sequence[Sequence[NDArray[np.float32]]],
-    ) -> "Summarisation":
-        """There is no threshold: a summary is as long as it may be."""
-        return self
-
     # ---- score
 
-    def read_result(self, row: Row, number: int, example: SummaryExample) -> SummaryResult:
+    @override
+    def read_result(self, row: Row, index: int, example: SummaryExample) -> SummaryResult:
         """A summary from a file, whoever wrote it."""
         summary = row.values.get("summary")
         if not isinstance(summary, str):
             raise row.error(f"'summary' is {shown(summary)}; it must be text", 'write {"summary": "…"}')
-        name = str(number) if example.id is None else example.id
+        name = str(index) if example.id is None else example.id
         return SummaryResult(id=name, sentences=(), summary=summary, text=example.text)
 
+    @override
     def score(self, examples: Sequence[SummaryExample], results: Sequence[SummaryResult]) -> Scores:
         """ROUGE, and beside it that of the first sentences and of the best ones, under the same limit."""
         languages = tuple(map(self._language, examples))
@@ -225,6 +213,7 @@ class Summarisation:
         beside = score_baselines(tuple(examples), tuple(map(self._limit, examples)), languages)
         return Scores(task=self.name, count=len(examples), metrics={**metrics, **beside})
 
+    @override
     def mistake(self, example: SummaryExample, result: SummaryResult) -> Mistake | None:
         """A summary that has not all words of a reference."""
         likeness = RougeOracle(self._language(example)).likeness(result.summary, example.references)
