@@ -20,8 +20,8 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 
 from benchmarks.measure import circumstances, in_turn, print_result
 from benchmarks.plain_span_masking import PlainSpanMasking
-from spanlab.corruption import Frame, Masking, MaskingConfig, RandomTokens, frame_sequences
-from spanlab.corruption.special_tokens import FramedBatch
+from spanlab.corruption import Masking, MaskingConfig, RandomTokens, SpecialTokenLayout, batch_sequences
+from spanlab.corruption.special_tokens import TokenBatch
 from spanlab.machine import keep_freed_memory
 
 SEQUENCES, LENGTH, VOCAB = 64, 512, 30_522
@@ -37,11 +37,11 @@ def vocabulary() -> list[str]:
     return [*specials, *(f"w{n}" for n in range(words)), *(f"##p{n}" for n in range(VOCAB - len(specials) - words))]
 
 
-def make_batches(count: int, tokens: list[str]) -> list[FramedBatch]:
+def make_batches(count: int, tokens: list[str]) -> list[TokenBatch]:
     """Framed blocks of random text."""
     generator = np.random.default_rng(0)
     first_piece = next(number for number, token in enumerate(tokens) if token.startswith("##"))
-    frame = Frame(cls_id=CLS, sep_id=SEP, special_ids=(PAD, UNK, CLS, SEP, MASK))
+    layout = SpecialTokenLayout(cls_id=CLS, sep_id=SEP, special_ids=(PAD, UNK, CLS, SEP, MASK))
     batches = []
     for number in range(count):
         shape = (SEQUENCES, LENGTH)
@@ -52,14 +52,14 @@ def make_batches(count: int, tokens: list[str]) -> list[FramedBatch]:
         )
         ids[:, 0], ids[:, -1] = CLS, SEP
         indices = np.arange(number * SEQUENCES, (number + 1) * SEQUENCES)
-        batches.append(frame_sequences(ids, ~goes_on, frame, indices=indices))
+        batches.append(batch_sequences(ids, ~goes_on, layout, indices=indices))
     return batches
 
 
 class PeerCollator:
     """transformers' whole-word collator on the same ids."""
 
-    def __init__(self, batches: list[FramedBatch], tokens: list[str]) -> None:
+    def __init__(self, batches: list[TokenBatch], tokens: list[str]) -> None:
         backend = Tokenizer(models.WordPiece({token: number for number, token in enumerate(tokens)}, unk_token="[UNK]"))
         backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
         tokenizer = transformers.PreTrainedTokenizerFast(
@@ -78,7 +78,7 @@ class PeerCollator:
         return self.collator(self.features[number])
 
 
-def _feature(batch: FramedBatch, start: int) -> dict[str, list[Any]]:
+def _feature(batch: TokenBatch, start: int) -> dict[str, list[Any]]:
     """One sequence as a tokenizer returns it: ids, special tokens, and offsets that touch inside a word."""
     row = slice(start, start + LENGTH)
     begins = batch.word_starts[row] | ~batch.maskable[row]
@@ -90,7 +90,7 @@ def _feature(batch: FramedBatch, start: int) -> dict[str, list[Any]]:
     }
 
 
-def plain_batch(masking: PlainSpanMasking, batch: FramedBatch) -> list[NDArray[np.int64]]:
+def plain_batch(masking: PlainSpanMasking, batch: TokenBatch) -> list[NDArray[np.int64]]:
     """One batch by the plain loop: from the same framed blocks to flat arrays of the same content."""
     keys, replace_keys = masking.keys(0, 0, batch.indices)
     ids, flags = batch.ids.reshape(SEQUENCES, LENGTH).tolist(), batch.word_starts.reshape(SEQUENCES, LENGTH)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from spanlab.corruption import SpanFile
-from spanlab.corruption.special_tokens import FramedBatch
+from spanlab.corruption.special_tokens import TokenBatch
 from spanlab.errors import InputError
 from tests.corruption.batches import random_batch
 
@@ -20,7 +20,7 @@ def write(path: Path, *spans: tuple[int, int]) -> Path:
     return path
 
 
-def batch_of(lengths: list[int], sources: list[int]) -> FramedBatch:
+def batch_of(lengths: list[int], sources: list[int]) -> TokenBatch:
     return replace(random_batch(lengths), sources=np.array(sources))
 
 

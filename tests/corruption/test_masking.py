@@ -9,23 +9,23 @@ from scipy import stats
 from spanlab.corpus.blocks import BlockBatch
 from spanlab.corruption import (
     ExampleBatch,
-    Frame,
     Masking,
     MaskingConfig,
     RandomTokens,
     SpanTable,
-    frame_blocks,
+    SpecialTokenLayout,
+    add_special_tokens,
 )
 from spanlab.corruption.ngram import ngram_probabilities
-from spanlab.corruption.special_tokens import FramedBatch
+from spanlab.corruption.special_tokens import TokenBatch
 from spanlab.corruption.units import run_members, tokens_of, words_of
 from spanlab.errors import ConfigError, InputError
-from tests.corruption.batches import CLS, FRAME, MASK, SEP, SPECIAL, VOCAB, random_batch, rows_of, words_in
+from tests.corruption.batches import CLS, LAYOUT, MASK, SEP, SPECIAL, VOCAB, random_batch, rows_of, words_in
 
 LAWS = ("subword", "word", "span", "ngram", "given")
 
 
-def first_two_words(batch: FramedBatch) -> SpanTable:
+def first_two_words(batch: TokenBatch) -> SpanTable:
     """A stand-in for somebody's entities: words 2 and 3 of every block that has them, and its last word."""
     words = words_of(batch)
     starts, lengths = [], []
@@ -151,13 +151,13 @@ def whole_words_by_hand(lengths: list[int], order: list[int], budget: int) -> se
 @settings(max_examples=80, deadline=None)
 def test_whole_words_are_tried_one_after_the_other(lengths: list[int], seed: int, budget: int) -> None:
     from spanlab.corpus.randomness import GOLDEN, mix, sample_keys
-    from spanlab.corruption.random_units import pick_whole_units
+    from spanlab.corruption.random_units import pick_random_units
     from spanlab.corruption.units import Units
 
     ends = np.cumsum(lengths)
     units = Units(ends - np.array(lengths), np.array(lengths), np.array([len(lengths)]), int(ends[-1]))
     keys = sample_keys(seed=seed, purpose="masking", epoch=0, index=0)
-    picked = pick_whole_units(units, keys, np.array([budget]))
+    picked = pick_random_units(units, keys, np.array([budget]))
     values = mix(keys + np.arange(1, len(lengths) + 1, dtype=np.uint64) * GOLDEN)
     order = np.argsort(values).tolist()
     assert set(np.flatnonzero(picked)) == whole_words_by_hand(lengths, order, budget)
@@ -277,10 +277,10 @@ def test_spans_are_merged_and_their_neighbours_lie_outside() -> None:
 
 
 def test_without_special_tokens_a_span_at_the_edge_has_no_boundary_target() -> None:
-    from spanlab.corruption import frame_sequences
+    from spanlab.corruption import batch_sequences
 
-    frame = Frame(cls_id=None, sep_id=None, special_ids=SPECIAL)
-    batch = frame_sequences([list(range(10, 30))] * 200, [[True] * 20] * 200, frame)
+    layout = SpecialTokenLayout(cls_id=None, sep_id=None, special_ids=SPECIAL)
+    batch = batch_sequences([list(range(10, 30))] * 200, [[True] * 20] * 200, layout)
     examples = masking(ratio=0.4)(batch, seed=0)
     assert len(examples.boundary_positions) < len(examples.positions)
     assert (batch.block_of[examples.left] == batch.block_of[examples.right]).all()
@@ -310,13 +310,13 @@ def test_blocks_are_framed() -> None:
         sources=None,
         labels=np.array([1, -1], np.int8),
     )
-    framed = frame_blocks(blocks, Frame(cls_id=CLS, sep_id=SEP, special_ids=SPECIAL, segments=True))
-    assert framed.ids.tolist() == [CLS, 10, 11, 12, SEP, 13, SEP, CLS, 14, SEP, 15, SEP]
-    assert framed.segment_ids is not None
-    assert framed.segment_ids.tolist() == [0, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0]
-    assert framed.lengths.tolist() == [7, 5]
-    assert framed.maskable.tolist() == [False, True, True, True, False, True, False, False, True, False, True, False]
-    assert framed.word_starts.tolist() == [
+    tokens = add_special_tokens(blocks, SpecialTokenLayout(cls_id=CLS, sep_id=SEP, special_ids=SPECIAL, segments=True))
+    assert tokens.ids.tolist() == [CLS, 10, 11, 12, SEP, 13, SEP, CLS, 14, SEP, 15, SEP]
+    assert tokens.segment_ids is not None
+    assert tokens.segment_ids.tolist() == [0, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0]
+    assert tokens.lengths.tolist() == [7, 5]
+    assert tokens.maskable.tolist() == [False, True, True, True, False, True, False, False, True, False, True, False]
+    assert tokens.word_starts.tolist() == [
         False,
         True,
         False,
@@ -330,9 +330,9 @@ def test_blocks_are_framed() -> None:
         True,
         False,
     ]
-    assert framed.text_lengths.tolist() == [4, 2]
-    assert words_of(framed).lengths.tolist() == [2, 1, 1, 1, 1]
-    assert tokens_of(framed).counts.tolist() == [4, 2]
+    assert tokens.text_lengths.tolist() == [4, 2]
+    assert words_of(tokens).lengths.tolist() == [2, 1, 1, 1, 1]
+    assert tokens_of(tokens).counts.tolist() == [4, 2]
 
 
 @pytest.mark.parametrize(
@@ -353,11 +353,11 @@ def test_configs_that_cannot_be(changes: dict[str, object], message: str) -> Non
 
 
 def test_budgets_that_cannot_be_met_and_missing_tokens() -> None:
-    from spanlab.corruption import frame_sequences
+    from spanlab.corruption import batch_sequences
 
     for sequences in ([[CLS, SEP]], [[CLS, 10, SEP]], [[]]):
         flags = [[True] * len(sequence) for sequence in sequences]
-        nothing = masking()(frame_sequences(sequences, flags, FRAME), seed=0)
+        nothing = masking()(batch_sequences(sequences, flags, LAYOUT), seed=0)
         assert not len(nothing.positions)
         assert not len(nothing.boundary_positions)
     with pytest.raises(InputError, match="no mask token"):
@@ -366,5 +366,5 @@ def test_budgets_that_cannot_be_met_and_missing_tokens() -> None:
         Masking(MaskingConfig(law="given"), mask_id=MASK, random_tokens=RandomTokens(VOCAB, SPECIAL))
     with pytest.raises(InputError, match="no token to draw"):
         RandomTokens(5, SPECIAL)
-    mixed = frame_sequences([[CLS, 10, SEP], [CLS, 10, 11, 12, SEP]], [[True] * 3, [True] * 5], FRAME)
+    mixed = batch_sequences([[CLS, 10, SEP], [CLS, 10, 11, 12, SEP]], [[True] * 3, [True] * 5], LAYOUT)
     assert set(mixed.block_of[masking()(mixed, seed=0).positions]) == {1}

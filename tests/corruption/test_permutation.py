@@ -9,7 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spanlab.corpus.randomness import draws, sample_keys, uniform
-from spanlab.corruption import Frame, FramedBatch, PermutationConfig, Permuting, frame_sequences, permute
+from spanlab.corruption import (
+    PermutationConfig,
+    PermutationSampler,
+    SpecialTokenLayout,
+    TokenBatch,
+    batch_sequences,
+    permute,
+)
 from spanlab.corruption.permutation import Permutation, pick_spans
 from spanlab.errors import ConfigError, InputError
 
@@ -220,16 +227,16 @@ def test_predictions_are_split_over_the_parts() -> None:
     assert PermutationConfig().goals((256,)) == (42,)
 
 
-def framed(lengths: list[int], indices: list[int]) -> FramedBatch:
+def tokens(lengths: list[int], indices: list[int]) -> TokenBatch:
     generator = np.random.default_rng(0)
     rows = [[*generator.integers(10, 50, length - 2).tolist(), SEP, CLS] for length in lengths]
-    frame = Frame(cls_id=CLS, sep_id=SEP, special_ids=(SEP, CLS), cls_last=True)
-    return frame_sequences(rows, [[True] * length for length in lengths], frame, indices)
+    layout = SpecialTokenLayout(cls_id=CLS, sep_id=SEP, special_ids=(SEP, CLS), cls_last=True)
+    return batch_sequences(rows, [[True] * length for length in lengths], layout, indices)
 
 
 def test_examples_hold_true_tokens_and_their_place_in_the_stream() -> None:
-    batch = framed([24] * 4, [4, 5, 6, 7])
-    examples = Permuting(NGRAMS, columns=4, reuse=12, both_ways=True)(batch, seed=0)
+    batch = tokens([24] * 4, [4, 5, 6, 7])
+    examples = PermutationSampler(NGRAMS, columns=4, reuse=12, both_ways=True)(batch, seed=0)
     assert examples.order is not None
     assert np.array_equal(examples.input_ids, batch.ids)
     assert np.array_equal(examples.targets, batch.ids[examples.positions])
@@ -241,9 +248,9 @@ def test_examples_hold_true_tokens_and_their_place_in_the_stream() -> None:
 
 def test_refusals() -> None:
     with pytest.raises(InputError, match="several lengths"):
-        Permuting(NGRAMS)(framed([20, 24], [0, 1]), seed=0)
+        PermutationSampler(NGRAMS)(tokens([20, 24], [0, 1]), seed=0)
     with pytest.raises(InputError, match="reuse of 24 tokens leaves nothing"):
-        Permuting(NGRAMS, reuse=24)(framed([24], [0]), seed=0)
+        PermutationSampler(NGRAMS, reuse=24)(tokens([24], [0]), seed=0)
     for changes, message in (
         ({"alpha": 0}, "alpha is 0"),
         ({"beta": 6}, "smaller"),

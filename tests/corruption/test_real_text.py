@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from spanlab.corpus.randomness import sample_keys
-from spanlab.corruption import Frame, FramedBatch, Masking, MaskingConfig, RandomTokens, frame_sequences
+from spanlab.corruption import Masking, MaskingConfig, RandomTokens, SpecialTokenLayout, TokenBatch, batch_sequences
 from spanlab.corruption.span_law import LengthLaw, draw_spans
 from spanlab.corruption.units import words_of
 from spanlab.text import Tokenizer
@@ -25,7 +25,7 @@ LENGTH = 512
 
 
 class Blocks(NamedTuple):
-    batch: FramedBatch
+    batch: TokenBatch
     special: tuple[int, ...]
     mask_id: int
     vocab_size: int
@@ -54,13 +54,13 @@ def blocks(request: pytest.FixtureRequest, real_data: Path) -> Blocks:
         for number, own in enumerate((tokenizer.cls_id, tokenizer.sep_id, tokenizer.mask_id))
     )
     special = tuple({*tokenizer.special_ids, cls_id, sep_id, mask_id})
-    frame = Frame(cls_id=cls_id, sep_id=sep_id, special_ids=special)
+    layout = SpecialTokenLayout(cls_id=cls_id, sep_id=sep_id, special_ids=special)
     room = LENGTH - 2
     rows = range(0, len(tokens.ids) - room, room)
     sequences = [[cls_id, *tokens.ids[start : start + room].tolist(), sep_id] for start in rows]
     flags = [[True, *tokens.word_starts[start : start + room].tolist(), True] for start in rows]
     return Blocks(
-        frame_sequences(sequences, flags, frame), special, mask_id, max(tokenizer.vocab_size, max(special) + 1)
+        batch_sequences(sequences, flags, layout), special, mask_id, max(tokenizer.vocab_size, max(special) + 1)
     )
 
 

@@ -169,14 +169,14 @@ def test_a_run_goes_on_from_its_carried_state() -> None:
     plain = criterion_of()
     expected = [plain(batch).value.item() for batch in batches]
     first, second = criterion_of(), criterion_of()
-    assert first.carried_state() == {}
+    assert first.recurrent_state() == {}
     for batch in batches[:2]:
         first(batch)
-    saved = first.carried_state()
+    saved = first.recurrent_state()
     assert [saved[f"{stream}.step"].item() for stream in range(3)] == [2, 2, 2]
     assert all(isinstance(tensor, Tensor) and not tensor.requires_grad for tensor in saved.values())
     first(batches[2])
-    second.load_carried_state(saved)
+    second.load_recurrent_state(saved)
     assert [second(batch).value.item() for batch in batches[2:]] == expected[2:]
 
 

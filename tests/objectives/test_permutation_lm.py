@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 import torch
 
-from spanlab.corruption import ExampleBatch, Frame, PermutationConfig, Permuting, frame_sequences
+from spanlab.corruption import ExampleBatch, PermutationConfig, PermutationSampler, SpecialTokenLayout, batch_sequences
 from spanlab.encoder import Encoder, PermutationLMHead, XLNetEncoder, preset, save_model
 from spanlab.errors import ConfigError, InputError
 from spanlab.objectives import PermutationLM, TensorBatch, build_criterion
 from tests.objectives.batches import batch_of, random_sequences
 
 VOCAB, LENGTH, COLUMNS = 60, 24, 4
-FRAME = Frame(cls_id=3, sep_id=4, special_ids=(3, 4), segments=True, cls_last=True)
+LAYOUT = SpecialTokenLayout(cls_id=3, sep_id=4, special_ids=(3, 4), segments=True, cls_last=True)
 
 
 def examples(step: int, columns: range = range(COLUMNS), *, both_ways: bool = False) -> ExampleBatch:
@@ -24,9 +24,9 @@ def examples(step: int, columns: range = range(COLUMNS), *, both_ways: bool = Fa
         generator = np.random.default_rng(100 * step + column)
         rows.append([*generator.integers(10, VOCAB, LENGTH - 2).tolist(), 4, 3])
     indices = [step * COLUMNS + column for column in columns]
-    framed = frame_sequences(rows, [[True] * LENGTH] * len(rows), FRAME, indices)
+    tokens = batch_sequences(rows, [[True] * LENGTH] * len(rows), LAYOUT, indices)
     law = PermutationConfig(predictions=5)
-    return Permuting(law, columns=COLUMNS, reuse=LENGTH // 2, both_ways=both_ways)(framed, seed=1)
+    return PermutationSampler(law, columns=COLUMNS, reuse=LENGTH // 2, both_ways=both_ways)(tokens, seed=1)
 
 
 def build(seed: int = 0, **changes: object) -> PermutationLM:
@@ -67,7 +67,7 @@ def test_memory_is_carried_by_column_and_forgotten_where_the_streams_begin() -> 
     criterion = build(memory=8, reuse=6).train()
     first = loss_of(criterion, examples(0))
     with_memory = loss_of(criterion, examples(1))
-    assert criterion.carried_state()["2.memory"].shape == (2, 8, 32)
+    assert criterion.recurrent_state()["2.memory"].shape == (2, 8, 32)
     without = loss_of(build(memory=8, reuse=6), examples(1))
     assert with_memory != without
     assert loss_of(criterion, examples(0)) == first
@@ -79,9 +79,9 @@ def test_columns_may_be_dealt_out_in_another_way() -> None:
     loss_of(whole, examples(0))
     for columns in (range(2), range(2, 4)):
         loss_of(parted, examples(0, columns))
-    assert whole.carried_state().keys() == parted.carried_state().keys()
-    for name, memory in whole.carried_state().items():
-        torch.testing.assert_close(parted.carried_state()[name], memory, rtol=0, atol=1e-6)
+    assert whole.recurrent_state().keys() == parted.recurrent_state().keys()
+    for name, memory in whole.recurrent_state().items():
+        torch.testing.assert_close(parted.recurrent_state()[name], memory, rtol=0, atol=1e-6)
     joined = loss_of(parted, examples(1))
     torch.testing.assert_close(joined, loss_of(whole, examples(1)), rtol=0, atol=1e-6)
 
@@ -90,26 +90,26 @@ def test_a_restored_run_goes_on_bit_for_bit() -> None:
     run, again = build(memory=8, reuse=12), build(memory=8, reuse=12)
     for step in range(3):
         loss_of(run, examples(step))
-    again.load_carried_state({name: memory.clone() for name, memory in run.carried_state().items()})
+    again.load_recurrent_state({name: memory.clone() for name, memory in run.recurrent_state().items()})
     assert torch.equal(loss_of(run, examples(3)), loss_of(again, examples(3)))
 
 
 def test_evaluation_leaves_the_memory_of_training_alone() -> None:
     criterion = build(memory=8).train()
     loss_of(criterion, examples(0))
-    before = criterion.carried_state()
+    before = criterion.recurrent_state()
     criterion.eval()
     with torch.no_grad():
         loss_of(criterion, examples(0))
         loss_of(criterion, examples(1))
-    after = criterion.carried_state()
+    after = criterion.recurrent_state()
     assert all(torch.equal(before[name], after[name]) for name in before)
 
 
 def test_without_a_memory_nothing_is_carried() -> None:
     criterion = build()
     loss_of(criterion, examples(0))
-    assert criterion.carried_state() == {}
+    assert criterion.recurrent_state() == {}
 
 
 def test_sequences_with_fewer_places_count_only_those() -> None:

@@ -64,7 +64,7 @@ def test_figures_are_those_of_the_examples(name: str, corpus: Path) -> None:
     examples = Examples(PreparedCorpus.open(corpus), recipe)
     report = report_masks(examples, blocks=2)
     batch = examples.batch(np.arange(report.samples))
-    text = int(examples.framed(np.arange(report.samples)).text_lengths.sum())
+    text = int(examples.token_batch(np.arange(report.samples)).text_lengths.sum())
     assert report.masked_share == pytest.approx(len(batch.positions) / text)
     assert sum(report.fates.values()) == pytest.approx(1.0)
     assert sum(report.merged.found) == pytest.approx(1.0)

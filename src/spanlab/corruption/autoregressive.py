@@ -12,10 +12,10 @@ import numpy as np
 
 from spanlab.corpus.blocks import BlockBatch
 from spanlab.corruption.examples import ExampleBatch, Integers
-from spanlab.corruption.special_tokens import FramedBatch
+from spanlab.corruption.special_tokens import TokenBatch
 
 
-def next_tokens(batch: FramedBatch, *, columns: int = 0) -> ExampleBatch:
+def next_token_examples(batch: TokenBatch, *, columns: int = 0) -> ExampleBatch:
     """Every token but the first of each sequence is predicted from those before it."""
     return shifted(batch.indices, batch.ids, batch.lengths, segment_ids=batch.segment_ids, columns=columns)
 
@@ -54,7 +54,7 @@ def shifted(
     )
 
 
-def both_ways(forward: FramedBatch, backward: FramedBatch, *, columns: int = 0) -> ExampleBatch:
+def bidirectional_examples(forward: TokenBatch, backward: TokenBatch, *, columns: int = 0) -> ExampleBatch:
     """The forward sequences and, reversed, the backward ones."""
     return shifted(
         np.concatenate([forward.indices, forward.indices]),

@@ -20,7 +20,7 @@ from spanlab.config import from_mapping
 from spanlab.corruption.examples import ExampleBatch
 from spanlab.corruption.masking import Masking, MaskingConfig
 from spanlab.corruption.replacement import RandomTokens
-from spanlab.corruption.special_tokens import Frame, frame_sequences
+from spanlab.corruption.special_tokens import SpecialTokenLayout, batch_sequences
 from spanlab.errors import InputError
 from spanlab.text.words import VocabularyWords
 
@@ -48,7 +48,7 @@ class SpanMasking:
         config = from_mapping(MaskingConfig, {"random_from": "vocabulary", **masking})
         random_tokens = RandomTokens(len(vocabulary), special_ids)
         self._masking = Masking(config, mask_id=mask_id, random_tokens=random_tokens)
-        self._frame = Frame(cls_id=None, sep_id=None, special_ids=special_ids)
+        self._layout = SpecialTokenLayout(cls_id=None, sep_id=None, special_ids=special_ids)
         self._words = VocabularyWords(vocabulary)
         self._pad_id, self._seed, self._boundaries = pad_id, seed, boundaries
         self._count = 0
@@ -70,13 +70,13 @@ class SpanMasking:
             raise InputError("there is nothing to mask: the list of features is empty")
         rows = [np.asarray(f["input_ids"] if isinstance(f, Mapping) else f, np.int64) for f in features]
         given = [f.get("word_starts") if isinstance(f, Mapping) else None for f in features]
-        specials = [np.isin(ids, self._frame.special_ids) for ids in rows]
+        specials = [np.isin(ids, self._layout.special_ids) for ids in rows]
         starts = [
             self._words.word_starts(ids, special) if flags is None else np.asarray(flags, bool)
             for ids, special, flags in zip(rows, specials, given, strict=True)
         ]
-        framed = frame_sequences(rows, starts, self._frame, indices=self._indices(features))
-        return self._masking(framed, seed=self._seed, epoch=self.epoch)
+        tokens = batch_sequences(rows, starts, self._layout, indices=self._indices(features))
+        return self._masking(tokens, seed=self._seed, epoch=self.epoch)
 
     def _indices(self, features: Sequence[Feature]) -> list[int]:
         counted = range(self._count, self._count + len(features))

@@ -17,7 +17,7 @@ Ranks = NDArray[np.int16]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Order:
+class PredictionOrder:
     """In which order the tokens of examples of one length are predicted."""
 
     rank: Ranks
@@ -63,7 +63,7 @@ class ExampleBatch:
     """(K,) one number in [0, 1) for each predicted token: what a generator samples with (ELECTRA); else empty."""
     pair_labels: NDArray[np.int64]
     """(B,) 0 the second segment follows the first, 1 it does not (or they are swapped), -1 nothing is asked."""
-    order: Order | None = None
+    order: PredictionOrder | None = None
     """For permutation language modelling, where nothing is masked; else None."""
     columns: int = 0
     """C, where samples are steps of C continuous streams: sample t·C + c is step t of stream c. 0: they are not."""
@@ -85,8 +85,8 @@ def join_examples(batches: Sequence[ExampleBatch]) -> ExampleBatch:
             parts = [part + start for part, start in zip(parts, starts, strict=True)]
         if isinstance(parts[0], np.ndarray):
             joined[field.name] = np.concatenate(parts)
-        elif isinstance(parts[0], Order):
-            joined[field.name] = Order(
+        elif isinstance(parts[0], PredictionOrder):
+            joined[field.name] = PredictionOrder(
                 **{name: np.concatenate([vars(part)[name] for part in parts]) for name in vars(parts[0])}
             )
     return ExampleBatch(**{"segment_ids": None, **joined})

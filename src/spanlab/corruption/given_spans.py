@@ -17,8 +17,8 @@ import numpy as np
 
 from spanlab.corpus.randomness import Draws, draw
 from spanlab.corruption.examples import Flags, Integers
-from spanlab.corruption.random_units import pick_whole_units
-from spanlab.corruption.special_tokens import FramedBatch
+from spanlab.corruption.random_units import pick_random_units
+from spanlab.corruption.special_tokens import TokenBatch
 from spanlab.corruption.units import Units, run_members
 from spanlab.errors import InputError
 
@@ -31,25 +31,25 @@ class SpanTable:
     lengths: Integers
 
 
-GivenSpans = Callable[[FramedBatch], SpanTable]
+GivenSpans = Callable[[TokenBatch], SpanTable]
 """What finds the spans of a batch."""
 
 
 def pick_given_spans(
-    batch: FramedBatch, words: Units, spans: SpanTable, keys: Draws, budget: Integers, share: float
+    batch: TokenBatch, words: Units, spans: SpanTable, keys: Draws, budget: Integers, share: float
 ) -> Flags:
     """(N,) the tokens masked: given spans for `share` of the budget (B,), random words for the rest."""
     _check(batch, spans)
     bounds = np.searchsorted(spans.starts, np.append(batch.starts, len(batch.ids)))
     units = Units(spans.starts, spans.lengths, np.diff(bounds), len(batch.ids))
     for_spans = np.floor(budget * share + 0.5).astype(np.int64)
-    masked = units.to_tokens(pick_whole_units(units, draw(keys, 0), for_spans))
+    masked = units.to_tokens(pick_random_units(units, draw(keys, 0), for_spans))
     used = np.bincount(batch.block_of[masked], minlength=len(budget))
     taken = masked[words.starts]
-    return masked | words.to_tokens(pick_whole_units(words, draw(keys, 1), budget - used, barred=taken))
+    return masked | words.to_tokens(pick_random_units(words, draw(keys, 1), budget - used, barred=taken))
 
 
-def _check(batch: FramedBatch, spans: SpanTable) -> None:
+def _check(batch: TokenBatch, spans: SpanTable) -> None:
     """Given spans must be whole words of one block, and must not overlap."""
     ends = spans.starts + spans.lengths
     if len(spans.starts) and (spans.lengths.min() < 1 or spans.starts.min() < 0 or ends.max() > len(batch.ids)):
@@ -91,7 +91,7 @@ class SpanFile:
             listed = ", ".join(str(lines[order[number + 1]]) for number in overlaps[:20])
             raise InputError(f"{len(overlaps)} spans overlap the one before: lines {listed}", path=path)
 
-    def __call__(self, batch: FramedBatch) -> SpanTable:
+    def __call__(self, batch: TokenBatch) -> SpanTable:
         """The spans that lie whole inside the blocks of a batch."""
         if batch.sources is None:
             raise InputError("spans of a side file need blocks of one stretch of text", fix="set data.blocks=documents")

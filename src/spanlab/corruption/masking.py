@@ -17,10 +17,10 @@ from spanlab.corruption.examples import ExampleBatch, Flags, Integers
 from spanlab.corruption.given_spans import GivenSpans, pick_given_spans
 from spanlab.corruption.ngram import pick_ngrams
 from spanlab.corruption.permutation import PermutationConfig
-from spanlab.corruption.random_units import pick_whole_units
+from spanlab.corruption.random_units import pick_random_units
 from spanlab.corruption.replacement import RandomTokens, ReplacePer, Shares, decide, replace_tokens
 from spanlab.corruption.span_law import Anchor, LengthLaw, pick_geometric_spans
-from spanlab.corruption.special_tokens import FramedBatch
+from spanlab.corruption.special_tokens import TokenBatch
 from spanlab.corruption.units import Units, distances, tokens_of, words_of
 from spanlab.errors import ConfigError, InputError
 
@@ -45,7 +45,7 @@ class MaskedSpans:
         return np.repeat(values, self.sizes)
 
 
-def find_spans(batch: FramedBatch, masked: Flags) -> MaskedSpans:
+def find_spans(batch: TokenBatch, masked: Flags) -> MaskedSpans:
     """The spans of the masked tokens (N,)."""
     positions = np.flatnonzero(masked)
     block = batch.block_of[positions]
@@ -169,7 +169,7 @@ class Masking:
         self._lengths = LengthLaw(config.geometric_p, config.max_length)
         self._shares = Shares(config.mask_share, config.random_share, config.keep_share)
 
-    def __call__(self, batch: FramedBatch, *, seed: int, epoch: ArrayLike = 0) -> ExampleBatch:
+    def __call__(self, batch: TokenBatch, *, seed: int, epoch: ArrayLike = 0) -> ExampleBatch:
         """The examples of a batch; the same sample gives the same example in whatever batch it comes.
 
         `epoch` is one for all or (B,), one for each sample.
@@ -183,7 +183,7 @@ class Masking:
         examples = _gather(batch, spans, seen, uniforms)
         return collapse_spans(examples, self._mask_id) if self.config.collapse else examples
 
-    def choose(self, batch: FramedBatch, keys: Draws) -> Flags:
+    def choose(self, batch: TokenBatch, keys: Draws) -> Flags:
         """(N,) the tokens to mask."""
         config = self.config
         words = words_of(batch)
@@ -207,14 +207,14 @@ class Masking:
             masked |= self._by_law(name, batch, words, keys, np.where(drawn == number, budget, 0))
         return masked
 
-    def _by_law(self, law: str, batch: FramedBatch, words: Units, keys: Draws, budget: Integers) -> Flags:
+    def _by_law(self, law: str, batch: TokenBatch, words: Units, keys: Draws, budget: Integers) -> Flags:
         config = self.config
         keys = draw(keys, _CHOOSING)
         if law == "subword":
             tokens = tokens_of(batch)
-            return tokens.to_tokens(pick_whole_units(tokens, keys, budget))
+            return tokens.to_tokens(pick_random_units(tokens, keys, budget))
         if law == "word":
-            return words.to_tokens(pick_whole_units(words, keys, budget))
+            return words.to_tokens(pick_random_units(words, keys, budget))
         if law == "ngram":
             picked = pick_ngrams(words, keys, budget, config.max_length, favour_short=config.favour_short)
             return words.to_tokens(picked)
@@ -226,7 +226,7 @@ class Masking:
             units, keys, budget, self._lengths, anchor=config.anchor, cut_last_word=config.cut_last_word
         )
 
-    def _replace(self, batch: FramedBatch, spans: MaskedSpans, keys: Draws) -> Integers:
+    def _replace(self, batch: TokenBatch, spans: MaskedSpans, keys: Draws) -> Integers:
         block = batch.block_of[spans.positions]
         if self.config.replace_per == "span":
             span_block = batch.block_of[spans.first]
@@ -246,18 +246,18 @@ class Masking:
         )
 
 
-def _word_of(batch: FramedBatch, positions: Integers) -> Integers:
+def _word_of(batch: TokenBatch, positions: Integers) -> Integers:
     """(K,) where the word of each token begins."""
     starts = np.flatnonzero(batch.word_starts)
     return starts[np.searchsorted(starts, positions, side="right") - 1]
 
 
-def _keyed_uniforms(batch: FramedBatch, positions: Integers, keys: Draws) -> NDArray[np.float64]:
+def _keyed_uniforms(batch: TokenBatch, positions: Integers, keys: Draws) -> NDArray[np.float64]:
     block = batch.block_of[positions]
     return decide(keys[block], positions - batch.starts[block])
 
 
-def _gather(batch: FramedBatch, spans: MaskedSpans, seen: Integers, uniforms: NDArray[np.float64]) -> ExampleBatch:
+def _gather(batch: TokenBatch, spans: MaskedSpans, seen: Integers, uniforms: NDArray[np.float64]) -> ExampleBatch:
     input_ids = batch.ids.copy()
     input_ids[spans.positions] = seen
     targets = batch.ids[spans.positions]

@@ -27,9 +27,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from spanlab.corpus.randomness import Draws, draw, draws, sample_keys, uniform
-from spanlab.corruption.examples import ExampleBatch, Flags, Integers, Order, Ranks
+from spanlab.corruption.examples import ExampleBatch, Flags, Integers, PredictionOrder, Ranks
 from spanlab.corruption.ngram import ngram_probabilities
-from spanlab.corruption.special_tokens import FramedBatch
+from spanlab.corruption.special_tokens import TokenBatch
 from spanlab.errors import ConfigError, InputError
 
 _ORDERING, _FILLING, _SPANNING = range(3)
@@ -284,7 +284,7 @@ def _fill(predicted_BP: Flags, text_BP: Flags, goals_B: Integers, keys: Draws) -
     predicted_BP[rows[row], first_BM[row, number]] = True
 
 
-class Permuting:
+class PermutationSampler:
     """Draws orders for batches of blocks by a config."""
 
     def __init__(
@@ -296,7 +296,7 @@ class Permuting:
         """
         self.config, self._columns, self._reuse, self._both_ways = config, columns, reuse, both_ways
 
-    def __call__(self, batch: FramedBatch, *, seed: int, epoch: ArrayLike = 0) -> ExampleBatch:
+    def __call__(self, batch: TokenBatch, *, seed: int, epoch: ArrayLike = 0) -> ExampleBatch:
         """The examples of a batch; the same sample gives the same example in whatever batch it comes."""
         order = self.order(batch, seed=seed, epoch=epoch)
         columns = batch.indices % self._columns
@@ -319,7 +319,7 @@ class Permuting:
             offsets=none,
             uniforms=np.empty(0),
             pair_labels=batch.pair_labels,
-            order=Order(
+            order=PredictionOrder(
                 rank=order.rank_BT.ravel(),
                 sight=order.sight_BT.ravel(),
                 backward=backward,
@@ -327,7 +327,7 @@ class Permuting:
             columns=self._columns,
         )
 
-    def order(self, batch: FramedBatch, *, seed: int, epoch: ArrayLike = 0) -> Permutation:
+    def order(self, batch: TokenBatch, *, seed: int, epoch: ArrayLike = 0) -> Permutation:
         """Who sees whom in each block."""
         length = int(batch.lengths[0])
         if (batch.lengths != length).any():

@@ -13,7 +13,7 @@ from spanlab.corruption.examples import Flags, Integers
 from spanlab.corruption.units import Units
 
 
-def pick_whole_units(units: Units, keys: Draws, budget: Integers, barred: Flags | None = None) -> Flags:
+def pick_random_units(units: Units, keys: Draws, budget: Integers, barred: Flags | None = None) -> Flags:
     """(U,) the units picked in each block; `barred` (U,) are never picked. The budget (B,) is in tokens."""
     if not len(units.starts):
         return np.zeros(0, bool)

@@ -18,7 +18,7 @@ from spanlab.corruption.examples import Flags, Integers
 
 
 @dataclass(frozen=True, kw_only=True)
-class Frame:
+class SpecialTokenLayout:
     """Which special tokens stand where; None for none."""
 
     cls_id: int | None
@@ -32,7 +32,7 @@ class Frame:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FramedBatch:
+class TokenBatch:
     """Blocks with their special tokens, not corrupted yet."""
 
     indices: Integers
@@ -59,64 +59,64 @@ class FramedBatch:
         return self.lengths - np.bincount(self.block_of[self.specials], minlength=len(self.lengths))
 
 
-def frame_blocks(blocks: BlockBatch, frame: Frame) -> FramedBatch:
+def add_special_tokens(blocks: BlockBatch, layout: SpecialTokenLayout) -> TokenBatch:
     """The blocks with special tokens around them."""
     lengths = blocks.lengths.astype(np.int64)
     first_lengths = blocks.first_lengths.astype(np.int64)
-    leads = frame.cls_id is not None and not frame.cls_last
-    ends_with_cls = frame.cls_id is not None and frame.cls_last
-    before, after = int(leads), int(frame.sep_id is not None)
+    leads = layout.cls_id is not None and not layout.cls_last
+    ends_with_cls = layout.cls_id is not None and layout.cls_last
+    before, after = int(leads), int(layout.sep_id is not None)
     # Only a second segment brings a second separator.
     paired = (first_lengths < lengths).astype(np.int64) * after
-    framed_lengths = lengths + before + after + paired + ends_with_cls
-    starts = np.cumsum(framed_lengths) - framed_lengths
-    lasts = starts + framed_lengths - 1
-    block_of = np.repeat(np.arange(len(lengths)), framed_lengths)
+    full_lengths = lengths + before + after + paired + ends_with_cls
+    starts = np.cumsum(full_lengths) - full_lengths
+    lasts = starts + full_lengths - 1
+    block_of = np.repeat(np.arange(len(lengths)), full_lengths)
 
-    ids = np.empty(int(framed_lengths.sum()), np.int64)
+    ids = np.empty(int(full_lengths.sum()), np.int64)
     is_text = np.ones(len(ids), bool)
-    if frame.cls_id is not None:
-        ids[lasts if frame.cls_last else starts] = frame.cls_id
-        is_text[lasts if frame.cls_last else starts] = False
-    if frame.sep_id is not None:
+    if layout.cls_id is not None:
+        ids[lasts if layout.cls_last else starts] = layout.cls_id
+        is_text[lasts if layout.cls_last else starts] = False
+    if layout.sep_id is not None:
         ends = np.concatenate([lasts - ends_with_cls, (starts + before + first_lengths)[paired > 0]])
-        ids[ends] = frame.sep_id
+        ids[ends] = layout.sep_id
         is_text[ends] = False
     ids[is_text] = blocks.ids
     word_starts = np.zeros(len(ids), bool)
     word_starts[is_text] = blocks.word_starts
-    maskable = is_text & ~np.isin(ids, frame.special_ids)
-    segment_ids = _segments(starts + before + first_lengths + after, block_of) if frame.segments else None
+    maskable = is_text & ~np.isin(ids, layout.special_ids)
+    segment_ids = _segments(starts + before + first_lengths + after, block_of) if layout.segments else None
     if segment_ids is not None and ends_with_cls:
         segment_ids[lasts] = 2
-    return FramedBatch(
+    return TokenBatch(
         indices=blocks.indices.astype(np.int64),
         ids=ids,
-        lengths=framed_lengths,
+        lengths=full_lengths,
         starts=starts,
         block_of=block_of,
         maskable=maskable,
         specials=np.flatnonzero(~maskable),
-        word_starts=begin_words(word_starts, maskable),
+        word_starts=word_starts_of_text(word_starts, maskable),
         segment_ids=segment_ids,
         pair_labels=blocks.labels.astype(np.int64),
         sources=blocks.sources,
     )
 
 
-def frame_sequences(
+def batch_sequences(
     sequences: Sequence[ArrayLike],
     word_starts: Sequence[ArrayLike],
-    frame: Frame,
+    layout: SpecialTokenLayout,
     indices: ArrayLike | None = None,
-) -> FramedBatch:
+) -> TokenBatch:
     """Sequences that have their special tokens already, such as a tokenizer's output."""
     rows = [np.asarray(sequence, np.int64) for sequence in sequences]
     lengths = np.array([len(row) for row in rows], np.int64)
     ids = np.concatenate(rows)
-    maskable = ~np.isin(ids, frame.special_ids)
+    maskable = ~np.isin(ids, layout.special_ids)
     flags = np.concatenate([np.asarray(flags, bool) for flags in word_starts])
-    return FramedBatch(
+    return TokenBatch(
         indices=np.arange(len(rows)) if indices is None else np.asarray(indices, np.int64),
         ids=ids,
         lengths=lengths,
@@ -124,14 +124,14 @@ def frame_sequences(
         block_of=np.repeat(np.arange(len(rows)), lengths),
         maskable=maskable,
         specials=np.flatnonzero(~maskable),
-        word_starts=begin_words(flags, maskable),
+        word_starts=word_starts_of_text(flags, maskable),
         segment_ids=None,
         pair_labels=np.full(len(rows), -1, np.int64),
         sources=None,
     )
 
 
-def begin_words(word_starts: Flags, maskable: Flags) -> Flags:
+def word_starts_of_text(word_starts: Flags, maskable: Flags) -> Flags:
     """Word starts of the text alone: a special token begins none, and ends the word before it."""
     after_special = np.ones(len(maskable), bool)
     np.logical_not(maskable[:-1], out=after_special[1:])

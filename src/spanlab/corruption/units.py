@@ -13,7 +13,7 @@ import numpy as np
 
 from spanlab.corpus.randomness import Draws, draw_at
 from spanlab.corruption.examples import Flags, Integers
-from spanlab.corruption.special_tokens import FramedBatch
+from spanlab.corruption.special_tokens import TokenBatch
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Units:
         return flags
 
 
-def words_of(batch: FramedBatch) -> Units:
+def words_of(batch: TokenBatch) -> Units:
     """The words of the text; special tokens belong to none."""
     starts = np.flatnonzero(batch.word_starts)
     # A word reaches to the next one, less the special tokens between them.
@@ -67,7 +67,7 @@ def words_of(batch: FramedBatch) -> Units:
     return Units(starts, lengths, _per_block(batch, starts), len(batch.ids))
 
 
-def tokens_of(batch: FramedBatch) -> Units:
+def tokens_of(batch: TokenBatch) -> Units:
     """Every token of the text by itself."""
     starts = np.flatnonzero(batch.maskable)
     return Units(starts, np.ones(len(starts), np.int64), _per_block(batch, starts), len(batch.ids))
@@ -91,6 +91,6 @@ def run_members(starts: Integers, lengths: Integers) -> Integers:
     return np.cumsum(steps)
 
 
-def _per_block(batch: FramedBatch, starts: Integers) -> Integers:
+def _per_block(batch: TokenBatch, starts: Integers) -> Integers:
     bounds = np.searchsorted(starts, np.append(batch.starts, len(batch.ids)))
     return np.diff(bounds)

@@ -1,7 +1,7 @@
 """Bidirectional language modelling: the next word from those before it, and the one before from those after it.
 
 Peters et al. 2018, ELMo. Two LSTM directions share the words' vectors and the softmax; each predicts from its own
-side alone, so neither sees what it predicts. Examples come from `corruption.both_ways`: the first half of a batch's
+side alone, so neither sees what it predicts. Examples come from `bidirectional_examples`: the first half of a batch's
 sequences is read forwards, the second half, reversed already, by the backward direction. In continuous streams the
 states go on from step to step.
 
@@ -70,12 +70,12 @@ class BidirectionalLM(nn.Module):
         """Mean loss, accuracy and perplexity over both directions."""
         return {f"{metric}.bilm": value for metric, value in token_metrics(parts["bilm"]).items()}
 
-    def carried_state(self) -> dict[str, Tensor]:
+    def recurrent_state(self) -> dict[str, Tensor]:
         """What training steps hand on to the next one; of evaluation nothing is kept."""
         return self._carried["train"].tensors()
 
-    def load_carried_state(self, tensors: Mapping[str, Tensor]) -> None:
-        """Go on from what `carried_state` returned."""
+    def load_recurrent_state(self, tensors: Mapping[str, Tensor]) -> None:
+        """Go on from what `recurrent_state` returned."""
         self._carried["train"].load(tensors)
 
     def _read(self, batch: TensorBatch) -> Tensor:

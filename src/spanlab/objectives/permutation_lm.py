@@ -4,7 +4,7 @@ Yang et al. 2019, XLNet. Needs examples with an order. The encoder sees true tok
 predicted places alone, knows what the order allows. The word table with a bias says the token.
 
 Where the encoder's config has a memory, what it remembers of a stream is carried from step to step. It is part of a
-run's state: `carried_state` and `load_carried_state` save and restore it. Evaluation has a memory of its own.
+run's state: `recurrent_state` and `load_recurrent_state` save and restore it. Evaluation has a memory of its own.
 
 Shapes: B sequences, T tokens of each, K predicted tokens of the batch, P of a sequence, D width.
 """
@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from spanlab.corruption.examples import ExampleBatch, Integers, Order
+from spanlab.corruption.examples import ExampleBatch, Integers, PredictionOrder
 from spanlab.encoder import PermutationLMHead, XLNetEncoder
 from spanlab.errors import InputError
 from spanlab.objectives.batch import TensorBatch
@@ -76,11 +76,11 @@ class PermutationLM(nn.Module):
         """Mean loss, accuracy and perplexity of the predicted tokens."""
         return {f"{metric}.{self.name}": value for metric, value in token_metrics(parts[self.name]).items()}
 
-    def carried_state(self) -> dict[str, Tensor]:
+    def recurrent_state(self) -> dict[str, Tensor]:
         """What is remembered of each stream in training, to be saved with a checkpoint."""
         return self._carried["train"].tensors()
 
-    def load_carried_state(self, state: Mapping[str, Tensor]) -> None:
+    def load_recurrent_state(self, state: Mapping[str, Tensor]) -> None:
         """Go on with what was remembered."""
         self._carried["train"].load(state)
 
@@ -104,14 +104,14 @@ class PermutationLM(nn.Module):
         return ObjectiveLoss(total=projection.total, count=len(batch.examples.positions), tallies=tallies)
 
 
-def _order_of(examples: ExampleBatch) -> Order:
+def _order_of(examples: ExampleBatch) -> PredictionOrder:
     if examples.order is None:
         fix = "set masking.law=permutation, or objectives.plm=0"
         raise InputError("the examples have no order of prediction for the plm objective", fix=fix)
     return examples.order
 
 
-def _backward_rows(order: Order) -> int:
+def _backward_rows(order: PredictionOrder) -> int:
     """How many sequences, the last ones, are read backwards."""
     if (order.backward[:-1] & ~order.backward[1:]).any():
         raise InputError("examples that are read backwards must come after the others in a batch")

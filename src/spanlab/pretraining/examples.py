@@ -21,15 +21,15 @@ from spanlab.corpus import (
 )
 from spanlab.corruption import (
     ExampleBatch,
-    Frame,
-    FramedBatch,
     Masking,
-    Permuting,
+    PermutationSampler,
     RandomTokens,
     SpanFile,
-    frame_blocks,
+    SpecialTokenLayout,
+    TokenBatch,
+    add_special_tokens,
 )
-from spanlab.corruption.autoregressive import both_ways, mark_sentences, mirror_steps, next_tokens
+from spanlab.corruption.autoregressive import bidirectional_examples, mark_sentences, mirror_steps, next_token_examples
 from spanlab.errors import ConfigError
 from spanlab.pretraining.recipe import PAIRS, Recipe
 from spanlab.text import Tokenizer
@@ -100,10 +100,10 @@ class Examples:
         self.corpus, self.recipe = corpus, recipe
         self.blocks = build_blocks(corpus, recipe, part)
         # A stream goes on in the next sample, so nothing is put around a part of it.
-        framed = not (recipe.predicts_next and recipe.columns)
-        self.frame = Frame(
-            cls_id=tokenizer.cls_id if framed else None,
-            sep_id=tokenizer.sep_id if framed else None,
+        bounded = not (recipe.predicts_next and recipe.columns)
+        self.layout = SpecialTokenLayout(
+            cls_id=tokenizer.cls_id if bounded else None,
+            sep_id=tokenizer.sep_id if bounded else None,
             special_ids=tokenizer.special_ids,
             segments=recipe.data.blocks in PAIRS or permuted,
             cls_last=tokenizer.system == "xlnet",
@@ -118,28 +118,28 @@ class Examples:
         assert isinstance(self.blocks, StreamBlocks | StreamPairBlocks)
         return self.blocks.stretches()
 
-    def framed(self, indices: ArrayLike) -> FramedBatch:
+    def token_batch(self, indices: ArrayLike) -> TokenBatch:
         """The samples at `indices`, not corrupted."""
         blocks, tokenizer = self.blocks.batch(indices), self.corpus.tokenizer
         if self.recipe.weighs("bilm") and tokenizer.cls_id is not None and tokenizer.sep_id is not None:
             blocks = mark_sentences(blocks, begin_id=tokenizer.cls_id, end_id=tokenizer.sep_id)
-        return frame_blocks(blocks, self.frame)
+        return add_special_tokens(blocks, self.layout)
 
     def batch(self, indices: ArrayLike, epoch: ArrayLike = 0) -> ExampleBatch:
         """The examples at `indices` (B,) in an epoch, or each in its own (B,)."""
-        framed, columns = self.framed(indices), self.recipe.columns
+        tokens, columns = self.token_batch(indices), self.recipe.columns
         if self.masking is not None:
-            return self.masking(framed, seed=self.recipe.seed, epoch=epoch)
+            return self.masking(tokens, seed=self.recipe.seed, epoch=epoch)
         if not self.recipe.weighs("bilm"):
-            return next_tokens(framed, columns=columns)
-        backward = framed
+            return next_token_examples(tokens, columns=columns)
+        backward = tokens
         if columns:
             numbers = np.asarray(indices, np.int64).reshape(-1)
-            backward = self.framed(mirror_steps(numbers, columns, len(self)))
-        return both_ways(framed, backward, columns=columns)
+            backward = self.token_batch(mirror_steps(numbers, columns, len(self)))
+        return bidirectional_examples(tokens, backward, columns=columns)
 
 
-def build_masking(corpus: PreparedCorpus, recipe: Recipe) -> Masking | Permuting:
+def build_masking(corpus: PreparedCorpus, recipe: Recipe) -> Masking | PermutationSampler:
     """What turns blocks into examples by a recipe."""
     tokenizer, data = corpus.tokenizer, recipe.data
     if recipe.masking.law == "permutation":
@@ -147,7 +147,9 @@ def build_masking(corpus: PreparedCorpus, recipe: Recipe) -> Masking | Permuting
             raise ConfigError(
                 f"masking.law is 'permutation', and data.blocks '{data.blocks}'", fix="set data.blocks=columns"
             )
-        return Permuting(recipe.masking.permutation, columns=recipe.columns, reuse=data.reuse, both_ways=data.both_ways)
+        return PermutationSampler(
+            recipe.masking.permutation, columns=recipe.columns, reuse=data.reuse, both_ways=data.both_ways
+        )
     counts = corpus.token_counts if recipe.masking.random_from == "corpus" else None
     return Masking(
         recipe.masking,

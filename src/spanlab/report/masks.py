@@ -77,7 +77,7 @@ def report_masks(examples: Examples, *, blocks: int = 3, epoch: int = 0) -> Mask
     count = min(len(examples), max(blocks, _SAMPLE))
     batch = examples.batch(np.arange(count), epoch)
     fate = _fates(batch)
-    masked_share = len(batch.targets) / max(1, int(examples.framed(np.arange(count)).text_lengths.sum()))
+    masked_share = len(batch.targets) / max(1, int(examples.token_batch(np.arange(count)).text_lengths.sum()))
     spans = np.unique(batch.first, return_counts=True)[1]
     shares = {name: float(np.mean(fate == name)) if len(fate) else 0.0 for name in ("masked", "replaced", "kept")}
     return MaskReport(
@@ -114,9 +114,9 @@ def _drawn(examples: Examples, count: int, epoch: int) -> Histogram | None:
         return Histogram("n-grams as the law says, in words", (), tuple(expected.tolist()))
     if config.law != "span":
         return None
-    framed = examples.framed(np.arange(count))
-    units = words_of(framed) if config.unit == "word" else tokens_of(framed)
-    keys = sample_keys(seed=examples.recipe.seed, purpose="masking", epoch=epoch, index=framed.indices)
+    tokens = examples.token_batch(np.arange(count))
+    units = words_of(tokens) if config.unit == "word" else tokens_of(tokens)
+    keys = sample_keys(seed=examples.recipe.seed, purpose="masking", epoch=epoch, index=tokens.indices)
     law = LengthLaw(config.geometric_p, config.max_length)
     _, lengths = draw_spans(units, keys, 64, law, config.anchor)
     found = _shares_of(lengths.ravel(), config.max_length)
@@ -124,10 +124,10 @@ def _drawn(examples: Examples, count: int, epoch: int) -> Histogram | None:
 
 
 def _show(examples: Examples, number: int, epoch: int) -> tuple[ShownToken, ...]:
-    framed, batch = examples.framed([number]), examples.batch([number], epoch)
+    tokens, batch = examples.token_batch([number]), examples.batch([number], epoch)
     vocabulary = examples.corpus.tokenizer.vocabulary
-    fate = np.where(framed.maskable, "text", "special").astype("<U8")
-    if len(batch.input_ids) == len(framed.ids):
+    fate = np.where(tokens.maskable, "text", "special").astype("<U8")
+    if len(batch.input_ids) == len(tokens.ids):
         fate[batch.positions] = _fates(batch)
     first, last = set(batch.first.tolist()), set(batch.last.tolist())
     outside = {*batch.left.tolist(), *batch.right.tolist()}
@@ -136,7 +136,7 @@ def _show(examples: Examples, number: int, epoch: int) -> tuple[ShownToken, ...]
             text=vocabulary[original],
             seen=vocabulary[seen],
             fate=fate[place].item(),
-            begins_word=bool(framed.word_starts[place]),
+            begins_word=bool(tokens.word_starts[place]),
             begins_span=place in first,
             ends_span=place in last,
             boundary=place in outside,

@@ -101,24 +101,24 @@ def report_orders(examples: Examples, *, blocks: int = 2, epoch: int = 0) -> Ord
 
 
 def _order(examples: Examples, number: int, epoch: int) -> OrderedBlock:
-    framed, batch = examples.framed([number]), examples.batch([number], epoch)
+    tokens, batch = examples.token_batch([number]), examples.batch([number], epoch)
     assert batch.order is not None
     rank, sight = batch.order.rank, batch.order.sight
     visible: Flags = rank[None, :] < sight[:, None]
     turns = {int(place): turn for turn, place in enumerate(batch.positions[np.argsort(rank[batch.positions])], start=1)}
     vocabulary = examples.corpus.tokenizer.vocabulary
-    tokens = tuple(
+    ordered = tuple(
         OrderedToken(
             text=vocabulary[identity],
-            begins_word=bool(framed.word_starts[place]),
-            special=not framed.maskable[place],
+            begins_word=bool(tokens.word_starts[place]),
+            special=not tokens.maskable[place],
             turn=turns.get(place),
             sees=tuple(visible[place].tolist()),
         )
         for place, identity in enumerate(batch.input_ids.tolist())
     )
     step, column = divmod(number, batch.columns)
-    return OrderedBlock(tokens, step, column, bool(batch.order.backward[0]))
+    return OrderedBlock(ordered, step, column, bool(batch.order.backward[0]))
 
 
 _PALETTE = ((238, 241, 245), (176, 196, 226), (36, 86, 166), (217, 164, 0))

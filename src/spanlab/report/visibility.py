@@ -90,7 +90,7 @@ def report_sight(examples: Examples, *, blocks: int = 1, epoch: int = 0) -> Sigh
 def sight_of(examples: Examples, number: int, epoch: int = 0) -> Visibility:
     """The block of one sample."""
     if examples.recipe.predicts_next:
-        ids, cells = examples.framed([number]).ids, None
+        ids, cells = examples.token_batch([number]).ids, None
     else:
         batch = examples.batch([number], epoch)
         ids, cells = batch.original_ids, _of_order(batch) if batch.order is not None else _of_masks(batch)

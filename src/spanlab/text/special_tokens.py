@@ -77,7 +77,7 @@ def system_of(vocabulary: Mapping[str, int]) -> System:
     return next(found, "gpt")
 
 
-def frame_sequences(backend: Any, system: System) -> None:  # noqa: ANN401 (tokenizers.Tokenizer)
+def batch_sequences(backend: Any, system: System) -> None:  # noqa: ANN401 (tokenizers.Tokenizer)
     """Have a tokenizer put the system's special tokens around texts, as transformers expects of the file."""
     from tokenizers import processors
 

@@ -14,7 +14,7 @@ from typing import Any
 from spanlab.errors import InputError
 from spanlab.text.casing import has_capitals
 from spanlab.text.sentencepiece import read_sentencepiece
-from spanlab.text.special_tokens import ROLES, SYSTEMS, Role, frame_sequences, system_of
+from spanlab.text.special_tokens import ROLES, SYSTEMS, Role, batch_sequences, system_of
 
 Settings = Mapping[str, Any]
 """The content of `tokenizer_config.json`."""
@@ -169,7 +169,7 @@ def _with_special_tokens(backend: Any, control: tuple[str, ...] = ()) -> Any:  #
     backend.add_special_tokens(
         [AddedToken(name, special=True, normalized=False) for name in names if name in vocabulary]
     )
-    frame_sequences(backend, system)
+    batch_sequences(backend, system)
     return backend
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from spanlab.errors import ConfigError, InputError, MissingExtraError
 from spanlab.text.casing import lacks_capitals
 from spanlab.text.sentencepiece import parse_sentencepiece
-from spanlab.text.special_tokens import SYSTEMS, SpecialTokens, System, frame_sequences
+from spanlab.text.special_tokens import SYSTEMS, SpecialTokens, System, batch_sequences
 from spanlab.text.tokenizer import Kind, Tokenizer
 from spanlab.text.words import ALONE, HAN, character_classes, code_points
 
@@ -205,7 +205,7 @@ def train_tokenizer(texts: Iterable[str], config: TokenizerConfig) -> Tokenizer:
         raise TypeError("texts can be read only once; give a list or an object with __iter__")
     trainers = {"wordpiece": _train_wordpiece, "bpe": _train_bpe, "unigram": _train_unigram, "word": _train_words}
     backend = trainers[config.kind](texts, config)
-    frame_sequences(backend, config.special_system)
+    batch_sequences(backend, config.special_system)
     words = [word for word in backend.get_vocab() if word not in config.special.tokens]
     if not words:
         raise InputError("the text holds no words", fix="give text to train on")

@@ -227,7 +227,7 @@ def restore_snapshot(parts: Parts, snapshot: Snapshot) -> None:
         if parts.process.device.type == "cuda" and "cuda_random" in own:
             torch.cuda.set_rng_state(own["cuda_random"], parts.process.device)
     if isinstance(parts.model, Carrier):
-        parts.model.load_carried_state(_of_all_processes(snapshot.processes))
+        parts.model.load_recurrent_state(_of_all_processes(snapshot.processes))
 
 
 def seed_process(process: ProcessContext, seed: int, step: int = 0) -> None:
@@ -258,7 +258,7 @@ def _restore_optimiser(parts: Parts, moments: Tensors) -> None:
 
 
 def _carried(model: nn.Module) -> dict[str, Tensor]:
-    carried = model.carried_state() if isinstance(model, Carrier) else {}
+    carried = model.recurrent_state() if isinstance(model, Carrier) else {}
     return {f"carried.{name}": tensor.cpu() for name, tensor in carried.items()}
 
 

@@ -61,11 +61,11 @@ class Trainable(Protocol):
 class Carrier(Protocol):
     """A model that hands tensors from one step to the next (a memory): they are part of every checkpoint."""
 
-    def carried_state(self) -> Mapping[str, Tensor]:
+    def recurrent_state(self) -> Mapping[str, Tensor]:
         """The tensors of this process, by names that no other process has."""
 
-    def load_carried_state(self, state: Mapping[str, Tensor]) -> None:
-        """Take up what `carried_state` gave in all processes, which may have been more or fewer."""
+    def load_recurrent_state(self, state: Mapping[str, Tensor]) -> None:
+        """Take up what `recurrent_state` gave in all processes, which may have been more or fewer."""
 
 
 @dataclass(frozen=True, kw_only=True)
