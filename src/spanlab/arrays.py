@@ -1,18 +1,19 @@
-"""Ranges of different lengths laid one after the other, without a loop."""
+"""Names for the array types in use everywhere, and ranges of different lengths laid end to end without a loop."""
 
 import numpy as np
 from numpy.typing import NDArray
 
-Numbers = NDArray[np.int64]
+Integers = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 
 
-def flat_ranges(firsts: Numbers, lengths: Numbers) -> Numbers:
-    """(N,) the numbers first, first + 1, … of every range (R,), `lengths` (R,) of them each."""
+def concatenated_ranges(starts: Integers, lengths: Integers) -> Integers:
+    """(N,) the integers start, start + 1, … of each of R ranges, end to end: (2, 7), (3, 1) → 2 3 4 7."""
     ends = np.cumsum(lengths)
     total = int(ends[-1]) if len(ends) else 0
-    return np.arange(total) + np.repeat(firsts - ends + lengths, lengths)
+    return np.arange(total) + np.repeat(starts - ends + lengths, lengths)
 
 
-def offsets(lengths: Numbers) -> Numbers:
-    """(R,) where each range begins when they are laid one after the other."""
+def offsets(lengths: Integers) -> Integers:
+    """(R,) where each range begins when they are laid end to end."""
     return np.cumsum(lengths) - lengths

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from spanlab.arrays import concatenated_ranges
 from spanlab.corpus.blocks import BlockBatch
 from spanlab.corruption import (
     ExampleBatch,
@@ -18,7 +19,7 @@ from spanlab.corruption import (
 )
 from spanlab.corruption.ngram import ngram_probabilities
 from spanlab.corruption.special_tokens import TokenBatch
-from spanlab.corruption.units import run_members, tokens_of, words_of
+from spanlab.corruption.units import tokens_of, words_of
 from spanlab.errors import ConfigError, InputError
 from tests.corruption.batches import CLS, LAYOUT, MASK, SEP, SPECIAL, VOCAB, random_batch, rows_of, words_in
 
@@ -181,7 +182,7 @@ def test_given_spans_take_their_share() -> None:
     batch = random_batch([100] * 200, seed=7)
     spans = first_two_words(batch)
     inside = np.zeros(len(batch.ids), bool)
-    inside[run_members(spans.starts, spans.lengths)] = True
+    inside[concatenated_ranges(spans.starts, spans.lengths)] = True
     examples = masking("given", given_share=0.5)(batch, seed=0)
     budget = 15
     from_spans = np.bincount(batch.block_of[examples.positions[inside[examples.positions]]], minlength=200)

@@ -22,7 +22,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spanlab.arrays import Numbers, offsets
+from spanlab.arrays import Flags, Integers, offsets
 from spanlab.corpus.corpus import PreparedCorpus, Ranges
 from spanlab.corpus.manifest import MANIFEST
 from spanlab.corpus.prepare.folder import INDEX
@@ -30,7 +30,7 @@ from spanlab.corpus.shards import Shard
 from spanlab.errors import InputError
 
 
-def document_block_starts(shard: Shard, room: int) -> Numbers:
+def document_block_starts(shard: Shard, room: int) -> Integers:
     """Whole sentences up to `room` tokens, never across documents; a longer sentence is split between words."""
     starts = _segment_starts(shard, room)
     bounds = np.append(starts, len(shard.tokens))
@@ -41,7 +41,7 @@ def document_block_starts(shard: Shard, room: int) -> Numbers:
     return starts[_walk(np.minimum(fitting, own_document))]
 
 
-def full_sentence_block_starts(shard: Shard, room: int) -> Numbers:
+def full_sentence_block_starts(shard: Shard, room: int) -> Integers:
     """Whole sentences up to `room` tokens, across documents; the separator between two documents takes a place."""
     starts = _segment_starts(shard, room)
     documents = np.searchsorted(starts, shard.documents)
@@ -50,7 +50,7 @@ def full_sentence_block_starts(shard: Shard, room: int) -> Numbers:
     return starts[_walk(np.searchsorted(ends, starts + separators + room, side="right"))]
 
 
-def _segment_starts(shard: Shard, room: int) -> Numbers:
+def _segment_starts(shard: Shard, room: int) -> Integers:
     """Where sentences start, and where those longer than `room` are split."""
     starts = shard.sentences.astype(np.int64)
     ends = np.append(starts[1:], len(shard.tokens))
@@ -75,7 +75,7 @@ def _splits(shard: Shard, start: int, end: int, room: int) -> list[int]:
     return splits
 
 
-def _walk(successors: Numbers) -> Numbers:
+def _walk(successors: Integers) -> Integers:
     """The numbers met from 0 on by going from each to its successor, until past the end."""
     following = successors.data
     met, number = [], 0
@@ -127,19 +127,19 @@ _LONGEST = 1 << 20
 class BlockBatch:
     """B blocks one after the other, N tokens in all. No padding, no special tokens but separators of the layout."""
 
-    indices: Numbers
+    indices: Integers
     """(B,) which blocks these are: what random draws are keyed by."""
-    ids: Numbers
+    ids: Integers
     """(N,) token ids."""
-    lengths: Numbers
+    lengths: Integers
     """(B,) tokens of each block."""
-    word_starts: NDArray[np.bool_]
+    word_starts: Flags
     """(N,) where words begin; True at the first token of every block and segment, though a word may be cut there."""
-    sentence_starts: NDArray[np.bool_]
+    sentence_starts: Flags
     """(N,) where sentences begin; a block that goes on with a split sentence begins with False."""
-    first_lengths: Numbers
+    first_lengths: Integers
     """(B,) tokens of the first segment; the second has the rest, none where a block has one segment."""
-    sources: Numbers | None
+    sources: Integers | None
     """(B,) where each block begins in the corpus, for blocks that are one stretch of it; None for the others."""
     labels: NDArray[np.int8]
     """(B,) of pairs: 0 the second segment follows the first, 1 it does not, -1 there is nothing to be asked."""
@@ -154,7 +154,7 @@ class Blocks(Protocol):
         """The blocks at `indices` (B,), in that order."""
         ...
 
-    def first_tokens(self) -> Numbers:
+    def first_tokens(self) -> Integers:
         """(blocks,) where each block's first segment begins in the corpus."""
         ...
 
@@ -170,7 +170,7 @@ class DocumentBlocks:
     def __len__(self) -> int:
         return len(self._starts) - 1
 
-    def first_tokens(self) -> Numbers:  # noqa: D102 (as in the protocol)
+    def first_tokens(self) -> Integers:  # noqa: D102 (as in the protocol)
         return self._starts[:-1]
 
     def batch(self, indices: ArrayLike) -> BlockBatch:  # noqa: D102 (as in the protocol)
@@ -193,7 +193,7 @@ class FullSentenceBlocks:
     def __len__(self) -> int:
         return len(self._starts) - 1
 
-    def first_tokens(self) -> Numbers:  # noqa: D102 (as in the protocol)
+    def first_tokens(self) -> Integers:  # noqa: D102 (as in the protocol)
         return self._starts[:-1]
 
     def batch(self, indices: ArrayLike) -> BlockBatch:  # noqa: D102
@@ -213,7 +213,7 @@ def room_for_text(length: int, special_tokens: int) -> int:
     return room
 
 
-def checked(indices: ArrayLike, count: int) -> Numbers:
+def checked(indices: ArrayLike, count: int) -> Integers:
     """Block indices as an array, all of them within the blocks."""
     numbers = np.asarray(indices, np.int64).reshape(-1)
     if numbers.size and not (numbers.min() >= 0 and numbers.max() < count):
@@ -221,7 +221,7 @@ def checked(indices: ArrayLike, count: int) -> Numbers:
     return numbers
 
 
-def one_segment(indices: Numbers, text: Ranges, sources: Numbers | None = None) -> BlockBatch:
+def one_segment(indices: Integers, text: Ranges, sources: Integers | None = None) -> BlockBatch:
     """Blocks of one segment each."""
     word_starts = text.word_starts
     word_starts[offsets(text.lengths)[text.lengths > 0]] = True
@@ -237,7 +237,7 @@ def one_segment(indices: Numbers, text: Ranges, sources: Numbers | None = None) 
     )
 
 
-def with_separators(text: Ranges, places: Numbers, counts: Numbers, separator: int) -> Ranges:
+def with_separators(text: Ranges, places: Integers, counts: Integers, separator: int) -> Ranges:
     """The ranges with a separator, a word of its own, before the flat `places`, `counts` (R,) of them in each."""
     if not len(places):
         return text
@@ -260,10 +260,10 @@ def _separator(corpus: PreparedCorpus, separator_id: int | None) -> int:
     return chosen
 
 
-def _starts(corpus: PreparedCorpus, kind: str, room: int, pack: Callable[[Shard, int], Numbers]) -> Numbers:
+def _starts(corpus: PreparedCorpus, kind: str, room: int, pack: Callable[[Shard, int], Integers]) -> Integers:
     """(blocks + 1,) where blocks start in the corpus, and its end; kept on disk once made."""
 
-    def make() -> Numbers:
+    def make() -> Integers:
         first, starts = 0, []
         for shard in corpus.shards:
             starts.append(first + pack(shard, room))

@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spanlab.arrays import Numbers, flat_ranges, offsets
+from spanlab.arrays import Flags, Integers, concatenated_ranges, offsets
 from spanlab.corpus.manifest import TOKEN_COUNTS, TOKENIZER, Counts, Manifest, read_manifest
 from spanlab.corpus.shards import Shard
 from spanlab.errors import InputError
@@ -27,13 +27,13 @@ Unit = Literal["sentences", "documents"]
 class Ranges:
     """The content of R ranges of tokens, one after the other: N tokens in all."""
 
-    ids: Numbers
+    ids: Integers
     """(N,) token ids."""
-    lengths: Numbers
+    lengths: Integers
     """(R,) tokens of each range."""
-    word_starts: NDArray[np.bool_]
+    word_starts: Flags
     """(N,) where words begin; the first token of a range may lie inside one."""
-    sentence_starts: NDArray[np.bool_]
+    sentence_starts: Flags
     """(N,) where sentences begin."""
 
 
@@ -87,7 +87,7 @@ class PreparedCorpus:
             )
 
     @cached_property
-    def token_counts(self) -> Numbers:
+    def token_counts(self) -> Integers:
         """(V,) how often each id occurs: the corpus unigrams."""
         counts = np.fromfile(self.folder / TOKEN_COUNTS, "<u8").astype(np.int64)
         if len(counts) != self.manifest.tokenizer.vocab_size or counts.sum() != self.counts.tokens:
@@ -102,7 +102,7 @@ class PreparedCorpus:
         if first.size and not (first.min() >= 0 and last.max() <= self.counts.tokens and (first <= last).all()):
             raise IndexError(f"ranges must lie within the {self.counts.tokens} tokens of the corpus")
         lengths = last - first
-        places = flat_ranges(first, lengths)
+        places = concatenated_ranges(first, lengths)
         ids, words = np.empty(len(places), np.int64), np.empty(len(places), np.bool_)
         for number, here in self._by_shard("tokens", places):
             shard, local = self._shards[number], places[here] - self._firsts["tokens"][number]
@@ -113,12 +113,12 @@ class PreparedCorpus:
         sentences[found + np.repeat(offsets(lengths) - first, counts)] = True
         return Ranges(ids=ids, lengths=lengths, word_starts=words, sentence_starts=sentences)
 
-    def starts_within(self, unit: Unit, starts: Numbers, stops: Numbers) -> tuple[Numbers, Numbers]:
+    def starts_within(self, unit: Unit, starts: Integers, stops: Integers) -> tuple[Integers, Integers]:
         """How many sentences or documents begin in each range (R,), and at which tokens, all in one array."""
         first, last = self.count_before(unit, starts), self.count_before(unit, stops)
-        return last - first, self.start_of(unit, flat_ranges(first, last - first))
+        return last - first, self.start_of(unit, concatenated_ranges(first, last - first))
 
-    def count_before(self, unit: Unit, tokens: Numbers) -> Numbers:
+    def count_before(self, unit: Unit, tokens: Integers) -> Integers:
         """(R,) how many sentences or documents begin before each token."""
         counts = np.full(len(tokens), self._firsts[unit][-1], np.int64)  # right for the end of the corpus
         for number, here in self._by_shard("tokens", tokens):
@@ -126,7 +126,7 @@ class PreparedCorpus:
             counts[here] = self._firsts[unit][number] + np.searchsorted(self._section(unit, number), local)
         return counts
 
-    def start_of(self, unit: Unit, numbers: Numbers) -> Numbers:
+    def start_of(self, unit: Unit, numbers: Integers) -> Integers:
         """(R,) the first token of each sentence or document; past the last one, the end of the corpus."""
         starts = np.full(len(numbers), self.counts.tokens, np.int64)
         for shard, here in self._by_shard(unit, numbers):
@@ -138,7 +138,7 @@ class PreparedCorpus:
         shard = self._shards[number]
         return shard.sentences if unit == "sentences" else shard.documents
 
-    def _by_shard(self, unit: str, numbers: Numbers) -> Iterator[tuple[int, slice | NDArray[np.intp]]]:
+    def _by_shard(self, unit: str, numbers: Integers) -> Iterator[tuple[int, slice | NDArray[np.intp]]]:
         """(shard, where in `numbers`) for every shard that holds some of them; what is past the end is in none."""
         firsts = self._firsts[unit]
         if not len(numbers):
@@ -154,5 +154,5 @@ class PreparedCorpus:
                 yield number, np.flatnonzero(owners == number)
 
 
-def _cumulative(counts: list[int]) -> Numbers:
+def _cumulative(counts: list[int]) -> Integers:
     return np.concatenate((np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)))

@@ -9,11 +9,11 @@ their own positions of one global order. The trade-off against a stored shuffle:
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from spanlab.arrays import Integers
 from spanlab.corpus.randomness import Draws, draws, mix, sample_keys
 
-Indices = NDArray[np.int64]
 _ROUNDS = 8
 
 
@@ -28,7 +28,7 @@ class SampleOrder:
         if not 0 < self.count < 1 << 62:
             raise ValueError(f"an order needs at least one sample, not {self.count}")
 
-    def indices(self, epoch: int, start: int, stop: int, step: int = 1) -> Indices:
+    def indices(self, epoch: int, start: int, stop: int, step: int = 1) -> Integers:
         """The samples at positions start, start + step, … below stop of an epoch.
 
         Rank r of w processes asks for `start + r` with step w; all ranks together see the positions of one process.
@@ -37,7 +37,7 @@ class SampleOrder:
             raise ValueError(f"positions {start} to {stop} are not within an epoch of {self.count} samples")
         return self._permute(epoch, np.arange(start, stop, step, dtype=np.uint64))
 
-    def samples(self, start: int, stop: int, step: int = 1) -> tuple[Indices, Indices]:
+    def samples(self, start: int, stop: int, step: int = 1) -> tuple[Integers, Integers]:
         """(epochs, indices) of the samples start, start + step, … below stop counted from the first epoch on.
 
         The count runs through epochs without a gap: a batch may begin in one and end in the next.
@@ -46,7 +46,7 @@ class SampleOrder:
             raise ValueError(f"samples are counted from 0, not {start}")
         return self.places(np.arange(start, stop, step, dtype=np.int64))
 
-    def places(self, numbers: Indices) -> tuple[Indices, Indices]:
+    def places(self, numbers: Integers) -> tuple[Integers, Integers]:
         """(epochs, indices) of samples by their numbers, counted from the first epoch on."""
         epochs, positions = numbers // self.count, numbers % self.count
         indices = np.empty_like(numbers)
@@ -55,7 +55,7 @@ class SampleOrder:
             indices[here] = self._permute(epoch, positions[here].astype(np.uint64))
         return epochs, indices
 
-    def _permute(self, epoch: ArrayLike, positions: Draws) -> Indices:
+    def _permute(self, epoch: ArrayLike, positions: Draws) -> Integers:
         bits = max(6, (self.count - 1).bit_length())
         key = sample_keys(seed=self.seed, purpose="order", epoch=epoch, index=0)
         round_keys = draws(key, _ROUNDS)[0]

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from spanlab.arrays import Numbers, offsets
+from spanlab.arrays import Flags, Integers, offsets
 from spanlab.corpus.blocks import BlockBatch, checked, kept_index, room_for_text
 from spanlab.corpus.corpus import PreparedCorpus
 from spanlab.corpus.randomness import Draws, below, draw, sample_keys, uniform
@@ -67,7 +67,7 @@ class PairBlocks:
     def __len__(self) -> int:
         return int(self._firsts[-1])
 
-    def first_tokens(self) -> Numbers:
+    def first_tokens(self) -> Integers:
         """(pairs,) where each pair's first segment begins in the corpus."""
         return np.concatenate([np.asarray(pairs["first"], np.int64) for pairs in self._passes])
 
@@ -105,14 +105,14 @@ def _kept_pass(corpus: PreparedCorpus, room: int, law: PairLaw, seed: int, numbe
 class _Chunks:
     """C chunks, as drawn: sentences are counted through the shard, documents through the corpus."""
 
-    document: Numbers
+    document: Integers
     key: Draws
-    target: Numbers
-    first: Numbers
+    target: Integers
+    first: Integers
     """Sentence the chunk begins with; `second` the one its second segment begins with; `end` past its last."""
-    second: Numbers
-    end: Numbers
-    random: NDArray[np.bool_]
+    second: Integers
+    end: Integers
+    random: Flags
 
 
 # The numbers of the draws: first those of a document, then those of a chunk.
@@ -134,7 +134,7 @@ def _make_pass(corpus: PreparedCorpus, room: int, law: PairLaw, seed: int, numbe
 
 
 def _draw_chunks(
-    sentences: Numbers, document_firsts: Numbers, names: Numbers, keys: Draws, room: int, law: PairLaw
+    sentences: Integers, document_firsts: Integers, names: Integers, keys: Draws, room: int, law: PairLaw
 ) -> _Chunks:
     """The chunks of a shard's documents, in the order of the text."""
     document_ends = np.append(document_firsts[1:], len(sentences) - 1)
@@ -166,7 +166,7 @@ def _in_text_order(steps: list[_Chunks]) -> _Chunks:
     return _Chunks(**{name: column[order] for name, column in columns.items()})
 
 
-def _pairs(corpus: PreparedCorpus, chunks: _Chunks, sentences: Numbers, room: int, law: PairLaw) -> "np.ndarray":
+def _pairs(corpus: PreparedCorpus, chunks: _Chunks, sentences: Integers, room: int, law: PairLaw) -> "np.ndarray":
     """The pairs of a shard's chunks; `sentences` (S + 1,) are the tokens its sentences begin at, in the corpus."""
     first, second = sentences[chunks.first], sentences[chunks.second]
     first_length, second_length = second - first, sentences[chunks.end] - second
@@ -195,8 +195,8 @@ def _pairs(corpus: PreparedCorpus, chunks: _Chunks, sentences: Numbers, room: in
 
 
 def _random_segments(
-    corpus: PreparedCorpus, documents: Numbers, keys: Draws, targets: Numbers
-) -> tuple[Numbers, Numbers]:
+    corpus: PreparedCorpus, documents: Integers, keys: Draws, targets: Integers
+) -> tuple[Integers, Integers]:
     """(first token, tokens) of text from a random sentence on of another document, up to the target length."""
     others = documents.copy()
     for attempt in range(_TRIES):
@@ -212,7 +212,7 @@ def _random_segments(
     return start, corpus.start_of("sentences", last) - start
 
 
-def _truncated(first: Numbers, second: Numbers, room: int) -> tuple[Numbers, Numbers]:
+def _truncated(first: Integers, second: Integers, room: int) -> tuple[Integers, Integers]:
     """The lengths left when the longer segment (the second, if equal) loses a token until both fit."""
     shorter = np.minimum(first, second)
     both = 2 * shorter > room  # even the shorter one loses tokens, until they are equal but for one
@@ -222,7 +222,7 @@ def _truncated(first: Numbers, second: Numbers, room: int) -> tuple[Numbers, Num
     return np.where(fits, first, keep_first), np.where(fits, second, keep_second)
 
 
-def _front_cuts(keys: Draws, cuts: Numbers, side: int) -> Numbers:
+def _front_cuts(keys: Draws, cuts: Integers, side: int) -> Integers:
     """(C,) how many of the cut tokens come off the front: one coin, a bit of the draws, for each."""
     fronts = np.zeros(len(cuts), np.int64)
     for word in range(-(-int(cuts.max(initial=0)) // 64)):

@@ -13,6 +13,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from spanlab.arrays import Integers
+
 Draws = NDArray[np.uint64]
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -57,7 +59,7 @@ def draw(keys: Draws, number: int) -> Draws:
     return mix(keys + np.uint64((number + 1) * int(GOLDEN) & _WORD))
 
 
-def draw_at(keys: Draws, numbers: NDArray[np.int64]) -> Draws:
+def draw_at(keys: Draws, numbers: Integers) -> Draws:
     """For each key the draw whose number stands beside it: draws keyed by a place, not by the order of evaluation."""
     return mix(keys + (numbers.astype(np.uint64) + np.uint64(1)) * GOLDEN)
 
@@ -67,7 +69,7 @@ def uniform(values: Draws) -> NDArray[np.float64]:
     return (values >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
-def below(values: Draws, bound: ArrayLike) -> NDArray[np.int64]:
+def below(values: Draws, bound: ArrayLike) -> Integers:
     """Draws as whole numbers in [0, bound), from their upper 32 bits; `bound` must stay under 2³².
 
     No number is favoured by more than bound / 2³² of its share.

@@ -6,16 +6,16 @@ Streams follow one another in the corpus, so a part of every stream (its last hu
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from spanlab.arrays import Numbers, flat_ranges, offsets
+from spanlab.arrays import Flags, Integers, concatenated_ranges, offsets
 from spanlab.corpus.blocks import BlockBatch, checked, one_segment, room_for_text, with_separators
 from spanlab.corpus.corpus import PreparedCorpus, Ranges
 from spanlab.corpus.randomness import Draws, below, draws, mix, sample_keys, uniform
 from spanlab.errors import InputError
 
 
-def turn_round(batch: BlockBatch, turned: NDArray[np.bool_]) -> BlockBatch:
+def turn_round(batch: BlockBatch, turned: Flags) -> BlockBatch:
     """The batch with some of its blocks (B,) turned round; they must have one segment."""
     firsts = offsets(batch.lengths)
     places = np.arange(len(batch.ids))
@@ -31,10 +31,10 @@ def turn_round(batch: BlockBatch, turned: NDArray[np.bool_]) -> BlockBatch:
     )
 
 
-def _ends(starts: NDArray[np.bool_], batch: BlockBatch) -> NDArray[np.bool_]:
+def _ends(starts: Flags, batch: BlockBatch) -> Flags:
     """(N,) where what begins at `starts` ends."""
     ends = np.append(starts[1:], True)
-    lasts: Numbers = np.cumsum(batch.lengths)[batch.lengths > 0] - 1
+    lasts: Integers = np.cumsum(batch.lengths)[batch.lengths > 0] - 1
     ends[lasts] = True
     return ends
 
@@ -96,11 +96,11 @@ class StreamBlocks:
         longer = self._longer if self._longest > self._shortest else 0
         return steps * self._columns + (self._columns if rest else longer)
 
-    def first_tokens(self) -> Numbers:  # noqa: D102 (as in the protocol)
+    def first_tokens(self) -> Integers:  # noqa: D102 (as in the protocol)
         starts, _, _ = self._bounds(np.arange(len(self)))
         return self._in_corpus(starts)
 
-    def stretches(self) -> tuple[Numbers, Numbers]:
+    def stretches(self) -> tuple[Integers, Integers]:
         """(streams,) where the text of each stream begins in the corpus, and where it ends."""
         first, end = self._stream_bounds(np.arange(self._streams))
         return self._in_corpus(first), self._in_corpus(end)
@@ -114,19 +114,19 @@ class StreamBlocks:
             blocks = one_segment(numbers, self._read_separated(starts, stops, self._separator))
         return turn_round(blocks, backward) if self._both_ways else blocks
 
-    def same_direction(self, indices: Numbers, values: Draws) -> Numbers:
+    def same_direction(self, indices: Integers, values: Draws) -> Integers:
         """(B,) for each block a random one that is read in the same direction, by a draw (B,)."""
         backward = indices % self._columns >= self._streams
         steps = below(values, len(self) // self._columns)
         columns = below(mix(values), self._streams)
         return steps * self._columns + columns + np.where(backward, self._streams, 0)
 
-    def _stream_bounds(self, streams: Numbers) -> tuple[Numbers, Numbers]:
+    def _stream_bounds(self, streams: Integers) -> tuple[Integers, Integers]:
         """Where streams begin and end among all tokens and separators."""
         first = streams * self._apart + np.minimum(streams, self._longer) + self._skipped
         return first, first + np.where(streams < self._longer, self._longest, self._shortest)
 
-    def _bounds(self, numbers: Numbers) -> tuple[Numbers, Numbers, NDArray[np.bool_]]:
+    def _bounds(self, numbers: Integers) -> tuple[Integers, Integers, Flags]:
         """Where blocks begin and end among all tokens and separators, and which are read backwards."""
         steps, columns = np.divmod(numbers, self._columns)
         backward = columns >= self._streams
@@ -136,20 +136,20 @@ class StreamBlocks:
         stops = np.where(backward, end - ahead, np.minimum(starts + self._room, end))
         return starts, stops, backward
 
-    def _in_corpus(self, places: Numbers) -> Numbers:
+    def _in_corpus(self, places: Integers) -> Integers:
         """The same places among the tokens of the corpus, which has no separators."""
         return places if self._separator is None else places - self._separators_before(places)
 
-    def _read_separated(self, starts: Numbers, stops: Numbers, separator: int) -> Ranges:
+    def _read_separated(self, starts: Integers, stops: Integers, separator: int) -> Ranges:
         before, until = self._separators_before(starts), self._separators_before(stops)
         text = self._corpus.read(starts - before, stops - until)
         counts = until - before
         # The separator of document d - 1 stands before the first token of document d.
-        tokens = self._corpus.start_of("documents", flat_ranges(before + 1, counts))
+        tokens = self._corpus.start_of("documents", concatenated_ranges(before + 1, counts))
         shifts = offsets(text.lengths) - (starts - before)
         return with_separators(text, tokens + np.repeat(shifts, counts), counts, separator)
 
-    def _separators_before(self, places: Numbers) -> Numbers:
+    def _separators_before(self, places: Integers) -> Integers:
         """(R,) separators in the stream before each place, by bisection over all documents at once."""
         low, high = np.zeros_like(places), np.full_like(places, self._corpus.counts.documents)
         while (open_ := low < high).any():
@@ -168,11 +168,11 @@ class StreamPairBlocks:
     def __len__(self) -> int:
         return len(self._blocks)
 
-    def first_tokens(self) -> Numbers:
+    def first_tokens(self) -> Integers:
         """(blocks,) where each block begins in the corpus."""
         return self._blocks.first_tokens()
 
-    def stretches(self) -> tuple[Numbers, Numbers]:
+    def stretches(self) -> tuple[Integers, Integers]:
         """(streams,) where the text of each stream begins in the corpus, and where it ends."""
         return self._blocks.stretches()
 
@@ -209,7 +209,7 @@ class StreamPairBlocks:
         )
 
 
-def _cut(starts_BT: np.ndarray, reused: int, share_B: np.ndarray) -> tuple[Numbers, np.ndarray]:
+def _cut(starts_BT: np.ndarray, reused: int, share_B: np.ndarray) -> tuple[Integers, np.ndarray]:
     """(B,) a random sentence start behind the reused part, and whether there is one; else the middle of the rest."""
     after_BT = starts_BT.copy()
     after_BT[:, : reused + 1] = False

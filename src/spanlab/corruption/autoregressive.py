@@ -10,8 +10,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from spanlab.arrays import Integers, offsets
 from spanlab.corpus.blocks import BlockBatch
-from spanlab.corruption.examples import ExampleBatch, Integers
+from spanlab.corruption.examples import ExampleBatch
 from spanlab.corruption.special_tokens import TokenBatch
 
 
@@ -85,7 +86,7 @@ def mark_sentences(blocks: BlockBatch, *, begin_id: int, end_id: int) -> BlockBa
     A sentence that begins with the last token of a block is marked in it, for a stream's blocks share that token.
     """
     starts = blocks.sentence_starts.copy()
-    starts[np.cumsum(blocks.lengths) - blocks.lengths] = False
+    starts[offsets(blocks.lengths)] = False
     places = np.flatnonzero(starts)
     marks = np.repeat(places, 2)
     block_of = np.repeat(np.arange(len(blocks.lengths)), blocks.lengths)

@@ -11,8 +11,8 @@ from typing import Literal
 
 import numpy as np
 
+from spanlab.arrays import Integers
 from spanlab.corpus.randomness import Draws, draw, uniform
-from spanlab.corruption.examples import Integers
 
 Rounding = Literal["ceil", "round", "chance"]
 

@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spanlab.arrays import Integers, offsets
 from spanlab.config import from_mapping
 from spanlab.corruption.examples import ExampleBatch
 from spanlab.corruption.masking import Masking, MaskingConfig
@@ -93,14 +93,14 @@ class SpanMasking:
         batch, width = len(lengths), int(lengths.max())
         # Where each flat token stands in the padded batch.
         row = np.repeat(np.arange(batch), lengths)
-        place = row * width + np.arange(len(row)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        place = row * width + np.arange(len(row)) - np.repeat(offsets(lengths), lengths)
         input_ids = np.full(batch * width, self._pad_id, np.int64)
         input_ids[place] = examples.input_ids
         mask, labels = np.zeros(batch * width, np.int64), np.full(batch * width, IGNORED, np.int64)
         mask[place] = 1
         labels[place[examples.positions]] = examples.targets
         grid = {"input_ids": input_ids, "attention_mask": mask, "labels": labels}
-        tensors: dict[str, NDArray[np.int64]] = {name: flat.reshape(batch, width) for name, flat in grid.items()}
+        tensors: dict[str, Integers] = {name: flat.reshape(batch, width) for name, flat in grid.items()}
         if self._boundaries:
             tensors["span_position"] = place[examples.boundary_positions]
             tensors["span_target"] = examples.boundary_targets

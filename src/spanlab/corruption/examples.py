@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Integers = NDArray[np.int64]
-Flags = NDArray[np.bool_]
+from spanlab.arrays import Flags, Integers
+
 Ranks = NDArray[np.int16]
 
 
@@ -61,7 +61,7 @@ class ExampleBatch:
     """(S,) the place of each token in its span, from 0."""
     uniforms: NDArray[np.float64]
     """(K,) one number in [0, 1) for each predicted token: what a generator samples with (ELECTRA); else empty."""
-    pair_labels: NDArray[np.int64]
+    pair_labels: Integers
     """(B,) 0 the second segment follows the first, 1 it does not (or they are swapped), -1 nothing is asked."""
     order: PredictionOrder | None = None
     """For permutation language modelling, where nothing is masked; else None."""

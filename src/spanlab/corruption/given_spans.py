@@ -15,11 +15,11 @@ from pathlib import Path
 
 import numpy as np
 
+from spanlab.arrays import Flags, Integers, concatenated_ranges, offsets
 from spanlab.corpus.randomness import Draws, draw
-from spanlab.corruption.examples import Flags, Integers
 from spanlab.corruption.random_units import pick_random_units
 from spanlab.corruption.special_tokens import TokenBatch
-from spanlab.corruption.units import Units, run_members
+from spanlab.corruption.units import Units
 from spanlab.errors import InputError
 
 
@@ -95,11 +95,11 @@ class SpanFile:
         """The spans that lie whole inside the blocks of a batch."""
         if batch.sources is None:
             raise InputError("spans of a side file need blocks of one stretch of text", fix="set data.blocks=documents")
-        first_text = np.flatnonzero(batch.maskable)[np.cumsum(batch.text_lengths) - batch.text_lengths]
+        first_text = np.flatnonzero(batch.maskable)[offsets(batch.text_lengths)]
         low = np.searchsorted(self.starts, batch.sources)
         high = np.maximum(low, np.searchsorted(self.ends, batch.sources + batch.text_lengths, side="right"))
         rows = np.repeat(np.arange(len(low)), high - low)
-        found = run_members(low[high > low], (high - low)[high > low])
+        found = concatenated_ranges(low[high > low], (high - low)[high > low])
         starts = self.starts[found] - batch.sources[rows] + first_text[rows]
         return SpanTable(starts, self.ends[found] - self.starts[found])
 

@@ -10,10 +10,11 @@ from typing import Annotated, Literal, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from spanlab.arrays import Flags, Integers
 from spanlab.config import Above, AtLeast, AtMost, Bounded
 from spanlab.corpus.randomness import Draws, draw, sample_keys, uniform
 from spanlab.corruption.budget import Rounding, budgets
-from spanlab.corruption.examples import ExampleBatch, Flags, Integers
+from spanlab.corruption.examples import ExampleBatch
 from spanlab.corruption.given_spans import GivenSpans, pick_given_spans
 from spanlab.corruption.ngram import pick_ngrams
 from spanlab.corruption.permutation import PermutationConfig

@@ -10,8 +10,8 @@ Shapes: B blocks, U units in a row, W units of the longest block.
 import numpy as np
 from numpy.typing import NDArray
 
+from spanlab.arrays import Flags, Integers
 from spanlab.corpus.randomness import Draws, mix, uniform
-from spanlab.corruption.examples import Flags, Integers
 from spanlab.corruption.span_law import normalised
 from spanlab.corruption.units import Units
 

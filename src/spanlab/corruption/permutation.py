@@ -26,8 +26,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from spanlab.arrays import Flags, Integers
 from spanlab.corpus.randomness import Draws, draw, draws, sample_keys, uniform
-from spanlab.corruption.examples import ExampleBatch, Flags, Integers, PredictionOrder, Ranks
+from spanlab.corruption.examples import ExampleBatch, PredictionOrder, Ranks
 from spanlab.corruption.ngram import ngram_probabilities
 from spanlab.corruption.special_tokens import TokenBatch
 from spanlab.errors import ConfigError, InputError

@@ -8,8 +8,8 @@ Shapes: B blocks, U units in a row, W units of the longest block.
 
 import numpy as np
 
+from spanlab.arrays import Flags, Integers
 from spanlab.corpus.randomness import Draws
-from spanlab.corruption.examples import Flags, Integers
 from spanlab.corruption.units import Units
 
 

@@ -10,8 +10,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from spanlab.arrays import Integers
 from spanlab.corpus.randomness import Draws, below, draw_at, mix, uniform
-from spanlab.corruption.examples import Integers
 from spanlab.errors import ConfigError, InputError
 
 ReplacePer = Literal["token", "word", "span"]
@@ -34,9 +34,7 @@ class Shares:
 class RandomTokens:
     """Tokens to put in: every id that is not special, uniformly or by its count in a corpus."""
 
-    def __init__(
-        self, vocab_size: int, special_ids: tuple[int, ...], unigram_counts: NDArray[np.int64] | None = None
-    ) -> None:
+    def __init__(self, vocab_size: int, special_ids: tuple[int, ...], unigram_counts: Integers | None = None) -> None:
         allowed = np.setdiff1d(np.arange(vocab_size), np.asarray(special_ids, np.int64))
         if unigram_counts is not None:
             allowed = allowed[unigram_counts[allowed] > 0]

@@ -22,9 +22,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from spanlab.arrays import Flags, Integers, concatenated_ranges
 from spanlab.corpus.randomness import Draws, draws
-from spanlab.corruption.examples import Flags, Integers
-from spanlab.corruption.units import Units, distances, run_members
+from spanlab.corruption.units import Units, distances
 from spanlab.errors import InputError
 
 Anchor = Literal["word", "piece"]
@@ -109,7 +109,7 @@ def select_blocks(units: Units, blocks: Integers) -> Units:
     """The units of some of the blocks."""
     if len(blocks) == len(units.counts):
         return units
-    keep = run_members(units.firsts[blocks], units.counts[blocks])
+    keep = concatenated_ranges(units.firsts[blocks], units.counts[blocks])
     return Units(units.starts[keep], units.lengths[keep], units.counts[blocks], units.tokens)
 
 
@@ -140,7 +140,7 @@ def _mask(
     partial = np.flatnonzero(beyond == 0)
     lengths[partial] = _as_far_as_fits(lengths[partial], block[partial], budget - before, cut_last_word)
     taken = np.flatnonzero((beyond <= 0) & (lengths > 0))
-    flags[run_members(units.starts[reached[taken]], lengths[taken])] = True
+    flags[concatenated_ranges(units.starts[reached[taken]], lengths[taken])] = True
     return met
 
 
@@ -189,7 +189,7 @@ def _first_arrival(units: Units, first_BR: Integers, last_BR: Integers, valid_BR
     block, number = (found[::-1] for found in np.nonzero(valid_BR))
     first = first_BR[block, number]
     lengths = last_BR[block, number] - first + 1
-    covered = run_members(units.firsts[block] + first, lengths)
+    covered = concatenated_ranges(units.firsts[block] + first, lengths)
     arrival[covered] = np.repeat(number, lengths)
     return arrival
 

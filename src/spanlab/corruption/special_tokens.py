@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from spanlab.arrays import Flags, Integers, offsets
 from spanlab.corpus.blocks import BlockBatch
-from spanlab.corruption.examples import Flags, Integers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +69,7 @@ def add_special_tokens(blocks: BlockBatch, layout: SpecialTokenLayout) -> TokenB
     # Only a second segment brings a second separator.
     paired = (first_lengths < lengths).astype(np.int64) * after
     full_lengths = lengths + before + after + paired + ends_with_cls
-    starts = np.cumsum(full_lengths) - full_lengths
+    starts = offsets(full_lengths)
     lasts = starts + full_lengths - 1
     block_of = np.repeat(np.arange(len(lengths)), full_lengths)
 
@@ -120,7 +120,7 @@ def batch_sequences(
         indices=np.arange(len(rows)) if indices is None else np.asarray(indices, np.int64),
         ids=ids,
         lengths=lengths,
-        starts=np.cumsum(lengths) - lengths,
+        starts=offsets(lengths),
         block_of=np.repeat(np.arange(len(rows)), lengths),
         maskable=maskable,
         specials=np.flatnonzero(~maskable),

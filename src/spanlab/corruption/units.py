@@ -11,8 +11,8 @@ from functools import cached_property
 
 import numpy as np
 
+from spanlab.arrays import Flags, Integers, concatenated_ranges, offsets
 from spanlab.corpus.randomness import Draws, draw_at
-from spanlab.corruption.examples import Flags, Integers
 from spanlab.corruption.special_tokens import TokenBatch
 
 
@@ -32,7 +32,7 @@ class Units:
     @cached_property
     def firsts(self) -> Integers:
         """(B,) the first unit of each block."""
-        return np.cumsum(self.counts) - self.counts
+        return offsets(self.counts)
 
     @cached_property
     def blocks(self) -> Integers:
@@ -53,7 +53,7 @@ class Units:
     def to_tokens(self, picked: Flags) -> Flags:
         """(N,) the tokens of the picked units (U,)."""
         flags = np.zeros(self.tokens, bool)
-        flags[run_members(self.starts[picked], self.lengths[picked])] = True
+        flags[concatenated_ranges(self.starts[picked], self.lengths[picked])] = True
         return flags
 
 
@@ -79,16 +79,6 @@ def distances(starts: Integers, end: int) -> Integers:
     np.subtract(starts[1:], starts[:-1], out=lengths[:-1])
     lengths[-1:] = end - starts[-1:]
     return lengths
-
-
-def run_members(starts: Integers, lengths: Integers) -> Integers:
-    """All members of runs, one run after the other: (2, 7), (3, 1) → 2, 3, 4, 7."""
-    ends = np.cumsum(lengths)
-    steps = np.ones(int(ends[-1]) if len(ends) else 0, np.int64)
-    if len(steps):
-        steps[0] = starts[0]
-        steps[ends[:-1]] = starts[1:] - (starts[:-1] + lengths[:-1] - 1)
-    return np.cumsum(steps)
 
 
 def _per_block(batch: TokenBatch, starts: Integers) -> Integers:

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from spanlab.arrays import Flags, Integers
 from spanlab.corpus.randomness import draw_at, sample_keys, uniform
 from spanlab.encoder import Model
 from spanlab.errors import ConfigError
@@ -50,9 +51,7 @@ def refilled_copies(
     return copies
 
 
-def _choose(
-    sample: Sample, number: int, copy: int, tokenizer: Tokenizer, tuning: TuningConfig, seed: int
-) -> NDArray[np.bool_]:
+def _choose(sample: Sample, number: int, copy: int, tokenizer: Tokenizer, tuning: TuningConfig, seed: int) -> Flags:
     """(N,) which tokens of all sequences are masked: whole words, as many as the share says, at least one."""
     ids = np.concatenate([sequence.ids for sequence in sample.sequences])
     starts = [_word_starts(sequence) for sequence in sample.sequences]
@@ -70,13 +69,13 @@ def _choose(
     return np.isin(word_of, chosen)
 
 
-def _word_starts(sequence: TokenSequence) -> NDArray[np.bool_]:
+def _word_starts(sequence: TokenSequence) -> Flags:
     return np.ones(len(sequence), bool) if sequence.word_starts is None else sequence.word_starts
 
 
 def _refill(
     samples: Sequence[Sample],
-    masks: Sequence[NDArray[np.bool_]],
+    masks: Sequence[Flags],
     model: Model,
     tokenizer: Tokenizer,
     seed: int,
@@ -100,9 +99,7 @@ def _refill(
         yield from ((number, _with_ids(samples[number], ids)) for number, ids in zip(numbers, filled, strict=True))
 
 
-def _draw(
-    share_KC: NDArray[np.float32], numbers: Sequence[int], masks: Sequence[NDArray[np.bool_]], seed: int
-) -> NDArray[np.int64]:
+def _draw(share_KC: NDArray[np.float32], numbers: Sequence[int], masks: Sequence[Flags], seed: int) -> Integers:
     """(K,) the candidate of each masked token; the draw belongs to the sample and the process, not to the batch."""
     places = [np.flatnonzero(masks[number]) for number in numbers]
     keys = [
@@ -111,11 +108,11 @@ def _draw(
     ]
     drawn_K = uniform(draw_at(np.concatenate(keys), np.concatenate(places)))
     passed_KC = np.cumsum(share_KC, axis=1, dtype=np.float64) <= drawn_K[:, None]
-    picked_K: NDArray[np.int64] = np.minimum(passed_KC.sum(axis=1), share_KC.shape[1] - 1)
+    picked_K: Integers = np.minimum(passed_KC.sum(axis=1), share_KC.shape[1] - 1)
     return picked_K
 
 
-def _with_ids(sample: Sample, ids: NDArray[np.int64]) -> Sample:
+def _with_ids(sample: Sample, ids: Integers) -> Sample:
     parts = np.split(ids, np.cumsum([len(sequence) for sequence in sample.sequences])[:-1])
     sequences = tuple(replace(old, ids=new) for old, new in zip(sample.sequences, parts, strict=True))
     return replace(sample, sequences=sequences, draw=None)

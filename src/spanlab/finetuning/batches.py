@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from spanlab.arrays import Integers
 from spanlab.corpus.order import SampleOrder
 from spanlab.errors import ConfigError
 from spanlab.tasks.sample import Sample, SampleBatch, TensorBatch, pack_samples
@@ -79,7 +79,7 @@ class SampleData:
             "input_ids": np.concatenate([sequence.ids for sequence in batch.sequences]),
         }
 
-    def _batch(self, indices: NDArray[np.int64], epoch: int) -> SampleBatch:
+    def _batch(self, indices: Integers, epoch: int) -> SampleBatch:
         return SampleBatch(task=self.task, samples=tuple(self._sample(index, epoch) for index in indices.tolist()))
 
     def _sample(self, index: int, epoch: int) -> Sample:
@@ -87,7 +87,7 @@ class SampleData:
         sample = self.samples[index]
         return sample if sample.draw is None else sample.draw(np.random.default_rng((self._seed, epoch, index)))
 
-    def _micro_batches(self, indices: NDArray[np.int64]) -> int:
+    def _micro_batches(self, indices: Integers) -> int:
         """Into how many chunks samples must be cut so that none of equal size holds too many tokens."""
         tokens = self._tokens[indices]
         for count in range(-(-int(tokens.sum()) // self.batch_tokens), len(indices)):
@@ -95,7 +95,7 @@ class SampleData:
                 return max(1, count)
         return len(indices)
 
-    def _cut_epoch(self, epoch: int) -> list[NDArray[np.int64]]:
+    def _cut_epoch(self, epoch: int) -> list[Integers]:
         order = self._order.indices(epoch, 0, len(self.samples))
         bounds = np.linspace(0, len(order), self._batches + 1).astype(np.int64)
         if self.group_by_length:
@@ -148,7 +148,7 @@ class MixedData:
         """Which task and examples, and their ids."""
         return self._parts[0].describe(batch)
 
-    def _draw_epoch(self, epoch: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _draw_epoch(self, epoch: int) -> tuple[Integers, Integers]:
         """Whose turn each step of an epoch is, and which of that task's turns in the epoch."""
         slots = np.repeat(np.arange(len(self.turns)), self.turns)
         tasks = slots[self._order.indices(epoch, 0, self._steps)]

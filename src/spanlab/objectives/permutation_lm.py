@@ -15,7 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from spanlab.corruption.examples import ExampleBatch, Integers, PredictionOrder
+from spanlab.arrays import Integers, offsets
+from spanlab.corruption.examples import ExampleBatch, PredictionOrder
 from spanlab.encoder import PermutationLMHead, XLNetEncoder
 from spanlab.errors import InputError
 from spanlab.objectives.batch import TensorBatch
@@ -125,7 +126,7 @@ def _places_by_sequence(positions_K: Integers, batch: int, tokens: int) -> tuple
     most = int(counts_B.max(initial=1))
     if (counts_B == most).all():
         return torch.from_numpy(place_K.reshape(batch, most)), None
-    column_K = np.arange(len(row_K)) - np.repeat(np.cumsum(counts_B) - counts_B, counts_B)
+    column_K = np.arange(len(row_K)) - np.repeat(offsets(counts_B), counts_B)
     places_BP = np.zeros((batch, most), np.int64)
     places_BP[row_K, column_K] = place_K
     return torch.from_numpy(places_BP), torch.from_numpy(row_K * most + column_K)

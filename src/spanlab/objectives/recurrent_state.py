@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from spanlab.corruption.examples import Integers
+from spanlab.arrays import Integers
 from spanlab.errors import InputError
 
 Rows = dict[str, Tensor]

@@ -11,7 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from spanlab.corruption.examples import ExampleBatch, Integers
+from spanlab.arrays import Integers
+from spanlab.corruption.examples import ExampleBatch
 from spanlab.encoder import SpanBoundaryHead
 from spanlab.errors import InputError
 from spanlab.objectives.batch import TensorBatch

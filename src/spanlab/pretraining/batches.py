@@ -7,21 +7,21 @@ from typing import Any
 import numpy as np
 import torch
 
-from spanlab.arrays import Numbers
+from spanlab.arrays import Integers, offsets
 from spanlab.corpus import PreparedCorpus, SampleOrder
 from spanlab.corpus.randomness import sample_keys
 from spanlab.corruption import ExampleBatch
-from spanlab.corruption.examples import Integers, join_examples
+from spanlab.corruption.examples import join_examples
 from spanlab.errors import ConfigError, InputError
 from spanlab.objectives import TensorBatch
 from spanlab.pretraining.examples import Examples, document_end
 from spanlab.pretraining.recipe import Recipe
 
 
-def token_counts(examples: Examples, held_out_starts: Numbers, held_out_stops: Numbers) -> Numbers:
+def token_counts(examples: Examples, held_out_starts: Integers, held_out_stops: Integers) -> Integers:
     """(V,) the tokens of the corpus outside of the stretches that are held out."""
     corpus, recipe = examples.corpus, examples.recipe
-    counts: Numbers = corpus.token_counts.astype(np.int64)
+    counts: Integers = corpus.token_counts.astype(np.int64)
     sentences = corpus.counts.sentences
     for start, stop in zip(held_out_starts, held_out_stops, strict=True):
         text = corpus.read([start], [stop])
@@ -90,7 +90,7 @@ class Samples:
         parts = []
         for owner in np.unique(owners).tolist():
             mine = self._turns == owner
-            before = np.cumsum(mine) - mine  # turns of this corpus earlier in the cycle
+            before = offsets(mine)  # turns of this corpus earlier in the cycle
             own_numbers = (turns * int(mine.sum()) + before[places])[owners == owner]
             epochs, positions = self._orders[owner].places(own_numbers)
             indices = self.splits[owner].training[positions]
@@ -119,13 +119,13 @@ class Samples:
             corpus, indices = batches[min(first + part, len(batches) - 1)]
             yield self.corpora[corpus].batch(indices, HELD_OUT_EPOCH), first + part < len(batches)
 
-    def training_counts(self) -> Numbers:
+    def training_counts(self) -> Integers:
         """(V,) how often each token is there to be learnt from."""
         each = [
             token_counts(examples, *held_out_stretches(examples.corpus.counts.tokens, examples.recipe.data.held_out))
             for examples in self.corpora
         ]
-        counts: Numbers = np.sum(each, axis=0, dtype=np.int64)
+        counts: Integers = np.sum(each, axis=0, dtype=np.int64)
         return counts
 
 

@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from spanlab.arrays import Numbers
+from spanlab.arrays import Integers
 from spanlab.corruption import ExampleBatch
 from spanlab.objectives import Criterion, TensorBatch
 from spanlab.training.distributed import ProcessContext
@@ -27,7 +27,7 @@ class HeldOutSamples(Protocol):
     def held_out_turns(self, *, part: int, parts: int) -> Iterator[tuple[ExampleBatch, bool]]:
         """The batches of one process, equally many for each, and whether each counts."""
 
-    def training_counts(self) -> Numbers:
+    def training_counts(self) -> Integers:
         """(V,) how often each token is there to be learnt from."""
 
 
@@ -55,7 +55,7 @@ class HeldOut:
     def _unigram_losses(self) -> dict[str, float]:
         """What the training text's token frequencies alone lose on the held-out targets."""
         asked = [name for name in self._criterion.weights if name in _TARGETS]
-        found: dict[str, list[Numbers]] = defaultdict(list)
+        found: dict[str, list[Integers]] = defaultdict(list)
         for examples, _ in self._samples.held_out_turns(part=0, parts=1):
             for name in asked:
                 found[name].append(getattr(examples, _TARGETS[name]))
@@ -64,7 +64,7 @@ class HeldOut:
         return {f"unigram.{name}": float(logs[ids].mean()) for name, ids in targets.items() if len(ids)}
 
 
-def smoothed(counts: Numbers) -> NDArray[np.float64]:
+def smoothed(counts: Integers) -> NDArray[np.float64]:
     """(V,) shares of the tokens, each counted once more than it was seen, so that none is 0."""
     shares: NDArray[np.float64] = (counts + 1) / (counts + 1).sum()
     return shares

@@ -6,7 +6,7 @@ An example is a pure function of (recipe, corpus, seed, epoch, index).
 import numpy as np
 from numpy.typing import ArrayLike
 
-from spanlab.arrays import Numbers
+from spanlab.arrays import Integers
 from spanlab.corpus import (
     WHOLE,
     Blocks,
@@ -113,7 +113,7 @@ class Examples:
     def __len__(self) -> int:
         return len(self.blocks)
 
-    def stretches(self) -> tuple[Numbers, Numbers]:
+    def stretches(self) -> tuple[Integers, Integers]:
         """(streams,) where the text of each continuous stream begins in the corpus, and where it ends."""
         assert isinstance(self.blocks, StreamBlocks | StreamPairBlocks)
         return self.blocks.stretches()

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from spanlab.arrays import Numbers
+from spanlab.arrays import Integers
 from spanlab.corpus import PreparedCorpus
 from spanlab.corruption import ExampleBatch
 from spanlab.errors import ConfigError, InputError
@@ -61,7 +61,7 @@ class HeldOutStreams:
             for group in groups:
                 yield self._examples.batch(step * self._columns + group, HELD_OUT_EPOCH), True
 
-    def training_counts(self) -> Numbers:
+    def training_counts(self) -> Integers:
         """(V,) how often each token is there to be learnt from."""
         return token_counts(self._examples, *self._examples.stretches())
 

@@ -16,7 +16,7 @@ from itertools import groupby
 import numpy as np
 from numpy.typing import NDArray
 
-from spanlab.corruption.examples import Flags
+from spanlab.arrays import Flags
 from spanlab.pretraining.examples import Examples
 
 Colour = tuple[int, int, int]

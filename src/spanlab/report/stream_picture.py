@@ -8,17 +8,17 @@ stream, which predicts it, the same without itself. Given tokens are seen by all
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spanlab.arrays import Flags
 from spanlab.report.svg import BLUE, FAINT, PALE, YELLOW, box, picture, width_of, words
 
 _CELL, _TOP = 26.0, 66.0
 
 
-def visible_pairs(turns: Sequence[int | None], *, itself: bool) -> NDArray[np.bool_]:
+def visible_pairs(turns: Sequence[int | None], *, itself: bool) -> Flags:
     """(T, T) whether the token of a row sees that of a column; `itself`: in the content stream."""
     place = np.array([0 if turn is None else turn for turn in turns])
-    seen: NDArray[np.bool_] = place[None, :] < place[:, None]
+    seen: Flags = place[None, :] < place[:, None]
     seen |= place[None, :] == 0
     return seen | np.eye(len(place), dtype=bool) if itself else seen
 

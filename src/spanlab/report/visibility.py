@@ -14,8 +14,8 @@ from html import escape
 import numpy as np
 from numpy.typing import NDArray
 
+from spanlab.arrays import Flags
 from spanlab.corruption import ExampleBatch
-from spanlab.corruption.examples import Flags
 from spanlab.pretraining.examples import Examples
 
 _SAMPLE = 128

@@ -18,6 +18,7 @@ import torch
 from numpy.typing import NDArray
 from typing_extensions import override
 
+from spanlab.arrays import Flags
 from spanlab.encoder import Encoder
 from spanlab.errors import ConfigError, InputError
 from spanlab.metrics.classification import (
@@ -328,7 +329,7 @@ class Classification(Task[ClassificationExample, ClassificationResult | LabelSet
         return Mistake(badness=badness, shown=shown, gold=gold, predicted=", ".join(found))
 
 
-def _micro_f1(gold_EL: NDArray[np.bool_], found_EL: NDArray[np.bool_]) -> float:
+def _micro_f1(gold_EL: Flags, found_EL: Flags) -> float:
     right = int((gold_EL & found_EL).sum())
     both = int(gold_EL.sum() + found_EL.sum())
     return 2 * right / both if both else 0.0

@@ -13,10 +13,10 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from typing_extensions import override
 
+from spanlab.arrays import Integers
 from spanlab.decoding.generate import generate_ids
 from spanlab.decoding.sampling import Decoded, DecodingConfig, Ending
 from spanlab.encoder import CausalLMHead, Encoder
@@ -264,14 +264,14 @@ class Generation(Task[GenerationExample, GenerationResult]):
             raise ConfigError(cause, fix="take a smaller max_new_tokens")
         return room
 
-    def _fit(self, ids: NDArray[np.int64], windower: Windower, what: str, room: int) -> tuple[NDArray[np.int64], bool]:
+    def _fit(self, ids: Integers, windower: Windower, what: str, room: int) -> tuple[Integers, bool]:
         if len(ids) > room and windower.cutting.long_text != "truncate":
             cause = f"a {what} has {len(ids)} tokens, and there is room for {room}"
             raise InputError(cause, fix="take data.long_text=truncate, or shorten it")
         return ids[:room], len(ids) > room
 
     def _sample(
-        self, number: int, source: NDArray[np.int64], target: NDArray[np.int64] | None, windower: Windower, *, cut: bool
+        self, number: int, source: Integers, target: Integers | None, windower: Windower, *, cut: bool
     ) -> WrittenSample:
         end = windower.tokenizer.sep_id
         if end is None:

@@ -18,6 +18,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from spanlab.arrays import Flags, Integers
+
 Arrays = Mapping[str, NDArray[np.generic]]
 
 
@@ -25,11 +27,11 @@ Arrays = Mapping[str, NDArray[np.generic]]
 class TokenSequence:
     """The ids of one sequence with its special tokens."""
 
-    ids: NDArray[np.int64]
+    ids: Integers
     """(N,)"""
-    segments: NDArray[np.int64] | None = None
+    segments: Integers | None = None
     """(N,) which of two texts a token belongs to, for encoders that are told."""
-    word_starts: NDArray[np.bool_] | None = None
+    word_starts: Flags | None = None
     """(N,) where a word of a text, or a special token, begins; None where nobody can tell."""
 
     prefix: int = 0
@@ -50,7 +52,7 @@ class Sample:
     """What the head needs besides hidden states, in training and prediction alike; by name, first axis free."""
     targets: Arrays = field(default_factory=dict)
     """What the head is to predict; empty in prediction."""
-    fixed: NDArray[np.bool_] | None = None
+    fixed: Flags | None = None
     """(N,) tokens of the only sequence that augmentation must leave as they are; None: special tokens alone."""
     truncated: bool = False
     """Whether text of the example was cut off here, because the user asked for that."""

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spanlab.arrays import Flags, Integers
 from spanlab.errors import ConfigError, InputError
 from spanlab.tasks.config import LongText
 from spanlab.tasks.sample import TokenSequence
@@ -135,8 +135,8 @@ class Windower:
         self, template: "Template", texts: dict[str, tuple[Tokens, Window]]
     ) -> tuple[TokenSequence, dict[str, int]]:
         """The sequence, and where each text begins in it."""
-        ids: list[NDArray[np.int64]] = []
-        word_starts: list[NDArray[np.bool_]] = []
+        ids: list[Integers] = []
+        word_starts: list[Flags] = []
         segments: list[int] = []
         starts: dict[str, int] = {}
         for piece, segment in template:

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from spanlab.arrays import offsets
 from spanlab.text.tokens import TokenTable
 from spanlab.text.words import MARK, SPACE, Segmenter, character_classes, code_points, word_begins
 
@@ -42,10 +43,10 @@ def align(texts: Sequence[str], encodings: Sequence[Any], segmenter: Segmenter |
     total = int(counts.sum())
     ids = np.fromiter(chain.from_iterable(encoding.ids for encoding in encodings), np.uint32, total)
     pairs = chain.from_iterable(chain.from_iterable(encoding.offsets for encoding in encodings))
-    offsets = np.fromiter(pairs, np.int64, 2 * total).reshape(total, 2)
+    spans = np.fromiter(pairs, np.int64, 2 * total).reshape(total, 2)
     bases = np.repeat(text_bases(texts)[:-1], counts)
-    starts, ends = offsets[:, 0] + bases, offsets[:, 1] + bases
-    first_tokens = (np.cumsum(counts) - counts)[counts > 0]
+    starts, ends = spans[:, 0] + bases, spans[:, 1] + bases
+    first_tokens = offsets(counts)[counts > 0]
     starts, ends, word_starts = _find_words(join(texts), starts, ends, first_tokens, segmenter)
     return TokenTable(
         ids=ids,

@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
+from spanlab.arrays import concatenated_ranges, offsets
 from spanlab.text.alignment import join, text_bases
 from spanlab.text.independent_chunks import CutRule, cut_long, find_pieces
-from spanlab.text.tokens import TokenTable, ranges
+from spanlab.text.tokens import TokenTable
 
 MOST_PIECES = 1 << 18
 """Pieces remembered: some 50 MB, and more than the words of any but huge corpora."""
@@ -102,7 +103,7 @@ class PieceMemory:
         if not self._numbers.new:
             return
         fitted = self._encode(self._numbers.new)
-        self._spans.append(self._tokens.used + np.cumsum(fitted.counts) - fitted.counts, fitted.counts)
+        self._spans.append(self._tokens.used + offsets(fitted.counts), fitted.counts)
         self._tokens.append(fitted.ids, fitted.starts, fitted.ends, fitted.word_starts)
         self._numbers.new = []
 
@@ -120,7 +121,7 @@ class PieceMemory:
         """The tokens of the numbered pieces that begin at `firsts`, counted from the base of their text."""
         text_of_piece = np.searchsorted(bases, firsts, side="right") - 1
         first_tokens, counts = self._spans.values.take(numbers, axis=0).T
-        rows = self._tokens.values.take(ranges(first_tokens, counts), axis=0)
+        rows = self._tokens.values.take(concatenated_ranges(first_tokens, counts), axis=0)
         shifts = np.repeat((firsts - bases[text_of_piece]).astype(np.int32), counts)
         return TokenTable(
             ids=rows[:, 0].astype(np.uint32),

@@ -39,10 +39,3 @@ class TokenTable:
         return [
             Tokens(self.ids[a:b], self.starts[a:b], self.ends[a:b], self.word_starts[a:b]) for a, b in pairwise(bounds)
         ]
-
-
-def ranges(firsts: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """The integers `first, first + 1, …` of each (first, count) pair, laid end to end."""
-    ends = np.cumsum(counts)
-    total = int(ends[-1]) if len(ends) else 0
-    return np.repeat(firsts - (ends - counts), counts) + np.arange(total)

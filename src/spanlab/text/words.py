@@ -13,8 +13,8 @@ import unicodedata
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spanlab.arrays import Flags, Integers
 from spanlab.errors import InputError
 
 Segmenter = Callable[[str], Sequence[str]]
@@ -149,9 +149,9 @@ class VocabularyWords:
             return token.startswith((_BYTE_SPACE, _META_SPACE))
         return not (has_pieces and token.startswith(_CONTINUES) and len(token) > len(_CONTINUES))
 
-    def word_starts(self, ids: NDArray[np.int64], specials: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    def word_starts(self, ids: Integers, specials: Flags) -> Flags:
         """(N,) where words begin in a row of ids; a special token (N,) ends the word before it and begins none."""
-        begins: NDArray[np.bool_] = self._begins[ids]
+        begins: Flags = self._begins[ids]
         if self._marks_spaces:
             # Only spaces are marked, so punctuation and Han characters must be told from the characters themselves.
             begins = begins | self._first_alone[ids]
@@ -165,7 +165,7 @@ def _is_byte_level(tokens: Sequence[str]) -> bool:
     return any(token.startswith(_BYTE_SPACE) for token in tokens)
 
 
-def _edges(tokens: Sequence[str], *, byte_level: bool) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+def _edges(tokens: Sequence[str], *, byte_level: bool) -> tuple[Flags, Flags]:
     """(V,) whether the first, and the last, character of each token stands by itself as a word."""
     first, last = np.zeros(len(tokens), bool), np.zeros(len(tokens), bool)
     to_byte = _byte_table() if byte_level else {}

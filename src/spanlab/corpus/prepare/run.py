@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from spanlab.arrays import Numbers
+from spanlab.arrays import Integers
 from spanlab.atomic_io import readable_disk_errors, write_atomically
 from spanlab.config import to_mapping
 from spanlab.corpus.manifest import (
@@ -208,7 +208,7 @@ def _finish(folder: Path, plan: Plan, writer: CorpusWriter, tokenizer: Tokenizer
     return manifest
 
 
-def _token_counts(shards: list[Shard], vocab_size: int) -> Numbers:
+def _token_counts(shards: list[Shard], vocab_size: int) -> Integers:
     counts = np.zeros(vocab_size, np.int64)
     for shard in shards:
         for first in range(0, len(shard.tokens), _COUNT_AT_ONCE):

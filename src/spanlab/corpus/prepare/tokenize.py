@@ -14,7 +14,7 @@ from operator import sub
 import numpy as np
 from numpy.typing import NDArray
 
-from spanlab.arrays import offsets
+from spanlab.arrays import Flags, Integers, offsets
 from spanlab.corpus.prepare.documents import ErrorHandling, documents_of
 from spanlab.corpus.prepare.layout import BLANK_LINE, Layout, Lines
 from spanlab.corpus.prepare.segments import Task
@@ -68,9 +68,9 @@ class Encoded:
 
     ids: NDArray[np.uint32]
     """(N,) token ids."""
-    word_starts: NDArray[np.bool_]
+    word_starts: Flags
     """(N,) where words begin."""
-    sentence_lengths: NDArray[np.int64]
+    sentence_lengths: Integers
     """(S,) tokens of each sentence, of all documents in order; 0 where the tokenizer makes nothing of a sentence."""
 
 
@@ -156,7 +156,7 @@ def _windows(text: str, cuts: Sequence[int]) -> Iterator[tuple[int, int]]:
     yield first, len(cuts)
 
 
-def _encode(tokenizer: Tokenizer, batch: _Batch) -> tuple[NDArray[np.uint32], NDArray[np.bool_], NDArray[np.int64]]:
+def _encode(tokenizer: Tokenizer, batch: _Batch) -> tuple[NDArray[np.uint32], Flags, Integers]:
     """Ids, word starts, and tokens of each fragment."""
     table = tokenizer.encode_table(batch.texts)
     sizes = np.fromiter(map(len, batch.texts), np.int64, len(batch.texts))
@@ -190,15 +190,15 @@ class Part:
 
     ids: NDArray[np.unsignedinteger]
     """(N,) in the type of the shards."""
-    word_starts: NDArray[np.bool_]
+    word_starts: Flags
     """(N,)"""
-    sentence_lengths: NDArray[np.int64]
+    sentence_lengths: Integers
     """(S,) in tokens, none of them 0."""
-    document_sentences: NDArray[np.int64]
+    document_sentences: Integers
     """(D,) sentences of each document."""
-    document_lengths: NDArray[np.int64]
+    document_lengths: Integers
     """(D,) tokens of each document."""
-    document_bytes: NDArray[np.int64]
+    document_bytes: Integers
     """(D,) UTF-8 bytes of each document, white space runs counted as one."""
     digests: NDArray[np.bytes_]
     """(D,) fingerprints by which duplicates are found."""
@@ -209,7 +209,7 @@ class Part:
     replaced: int
     """Byte sequences that were not UTF-8 and were replaced."""
 
-    def select(self, keep: NDArray[np.bool_]) -> "Part":
+    def select(self, keep: Flags) -> "Part":
         """The part with only the documents where `keep` (D,) is True."""
         if keep.all():
             return self

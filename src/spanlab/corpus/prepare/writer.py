@@ -17,7 +17,7 @@ from typing import IO
 import numpy as np
 from numpy.typing import NDArray
 
-from spanlab.arrays import Numbers, offsets
+from spanlab.arrays import Flags, Integers, offsets
 from spanlab.atomic_io import write_atomically
 from spanlab.config import Source, from_mapping, to_mapping
 from spanlab.corpus.manifest import WORK, Counts, Options, ShardRecord
@@ -38,7 +38,7 @@ class SeenDocuments:
     def __len__(self) -> int:
         return sum(len(run) for run in self._runs)
 
-    def add(self, digests: Digests) -> NDArray[np.bool_]:
+    def add(self, digests: Digests) -> Flags:
         """(D,) True for documents that neither an earlier call nor an earlier place of this one held; all are kept."""
         distinct, firsts = np.unique(digests, return_index=True)
         known = np.zeros(len(distinct), np.bool_)
@@ -203,7 +203,7 @@ def _open_cut(path: Path, size: int) -> IO[bytes]:
     return file
 
 
-def _starts(first: int, lengths: Numbers) -> bytes:
+def _starts(first: int, lengths: Integers) -> bytes:
     """Where things of these lengths start, one after the other from `first` on, as the shard writes them."""
     return (first + offsets(lengths)).astype(np.dtype("<u4")).tobytes()
 

@@ -8,6 +8,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from spanlab.arrays import Integers
 from spanlab.tasks.result import Result
 from spanlab.tasks.sample import Arrays
 from spanlab.tasks.spans.html import draw_spans
@@ -132,9 +133,6 @@ def _by_sentence(text: str, words: Sequence[Range], sentences: Sequence[Range]) 
     edges = [0, *begins.tolist(), len(words)]
     spelt = [text[start:end] for start, end in words]
     return [tuple(spelt[a:b]) for a, b in pairwise(edges) if a < b]
-
-
-Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from typing_extensions import override
 
+from spanlab.arrays import Integers
 from spanlab.encoder import EncoderConfig
 from spanlab.encoder.model import init_weights
 from spanlab.objectives.objective import ObjectiveLoss, in_full_precision
@@ -41,8 +42,6 @@ from spanlab.tasks.coref.mention_scores import MentionScorer
 from spanlab.tasks.sample import Sample, SampleBatch, TensorBatch
 from spanlab.tasks.spans.pruning import without_conflicts
 from spanlab.tasks.spans.representation import Spans, tokens_of
-
-Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -10,15 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spanlab.arrays import Flags, Integers, offsets
 from spanlab.tasks.sample import Sample
 from spanlab.tasks.spans.representation import enumerate_spans
 from spanlab.tasks.spans.units import LabelUnits
 from spanlab.tasks.windows import InputWindow
 from spanlab.text.windows import Window, cut_windows
-
-Integers = NDArray[np.int64]
 
 
 def cut_segments(count: int, room: int, sentence_ends: Integers, word_ends: Integers) -> list[Window]:
@@ -99,7 +97,7 @@ class Candidates:
     """(C,) their first characters."""
     ends: Integers
     """(C,) where they end, exclusive."""
-    sure: NDArray[np.bool_]
+    sure: Flags
     """(C,) whether the user said that it is a mention."""
 
     def __len__(self) -> int:
@@ -117,7 +115,7 @@ class Candidates:
         found = order[places]
         return np.where(keys[found] == searched, found, -1)
 
-    def select(self, chosen: NDArray[np.bool_] | Integers) -> "Candidates":
+    def select(self, chosen: Flags | Integers) -> "Candidates":
         """Some of them."""
         return Candidates(
             first=self.first[chosen],
@@ -212,10 +210,10 @@ class DocumentArrays:
         """Segments `start` to `end` (exclusive)."""
         framed = self.framed[start:end]
         lowest, highest = framed[0].first.start, framed[-1].first.end
-        lengths = [len(each.sequence) for each in framed]
+        lengths = np.array([len(each.sequence) for each in framed])
         places = locate_tokens(
             [Window(each.first.start - lowest, each.first.end - lowest) for each in framed],
-            (np.cumsum(lengths) - lengths).tolist(),
+            offsets(lengths).tolist(),
             [each.first_start for each in framed],
         )
         inside = (self.candidates.first >= lowest) & (self.candidates.last < highest)

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from typing_extensions import override
 
+from spanlab.arrays import Integers
 from spanlab.encoder import Encoder
 from spanlab.errors import ConfigError, InputError
 from spanlab.metrics.coref import score_clusters
@@ -204,7 +204,7 @@ class Coreference(Task[CorefExample, CorefResult]):
         truncated = len(windows) > 1 and windower.cutting.long_text == "truncate"
         return windower.in_windows(tokens, windows[:1] if truncated else windows), truncated
 
-    def _gold(self, example: CorefExample, units: LabelUnits, candidates: Candidates) -> NDArray[np.int64]:
+    def _gold(self, example: CorefExample, units: LabelUnits, candidates: Candidates) -> Integers:
         """(C,) the cluster of each candidate; wider mentions than candidates are in none."""
         mentions = [span for cluster in example.clusters for span in cluster]
         self._check_units(example, units, mentions)
@@ -311,7 +311,7 @@ def score_questions(examples: Sequence[CorefExample], results: Sequence[CorefRes
     return score_gap(gold, predicted, genders)
 
 
-def _speakers(example: CorefExample, units: LabelUnits) -> NDArray[np.int64]:
+def _speakers(example: CorefExample, units: LabelUnits) -> Integers:
     """(N,) who says each token, by number."""
     speakers = np.zeros(len(units.tokens), dtype=np.int64)
     numbers = {name: number for number, name in enumerate(dict.fromkeys(turn[2] for turn in example.speakers), 1)}

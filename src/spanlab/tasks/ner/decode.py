@@ -14,9 +14,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from spanlab.arrays import flat_ranges, offsets
+from spanlab.arrays import Flags, Integers, concatenated_ranges, offsets
 
-Integers = NDArray[np.int64]
 Scores = NDArray[np.floating]
 
 
@@ -29,7 +28,7 @@ def spans_to_tags(first: Integers, last: Integers, labels: Integers, count: int)
     """(U,) the tags of `count` units; the spans, (S,) each with first and last unit, must not overlap."""
     tags = np.zeros(count, dtype=np.int64)
     widths = last - first + 1
-    tags[flat_ranges(first, widths)] = np.repeat(2 + 2 * labels, widths)
+    tags[concatenated_ranges(first, widths)] = np.repeat(2 + 2 * labels, widths)
     tags[first] = 1 + 2 * labels
     return tags
 
@@ -43,14 +42,14 @@ def tags_to_spans(tags: Integers) -> tuple[Integers, Integers, Integers]:
     return first, last, (tags[first] - 1) // 2
 
 
-def is_valid(tags: Integers, lengths: Integers) -> NDArray[np.bool_]:
+def is_valid(tags: Integers, lengths: Integers) -> Flags:
     """(B,) whether each sequence of tags, laid end to end, is valid."""
     before = np.append(0, tags[:-1])
     before[offsets(lengths)[lengths > 0]] = 0
     wrong = (tags > 0) & (tags % 2 == 0) & (before != tags) & (before != tags - 1)
     faults = np.append(0, np.cumsum(wrong))
     starts = offsets(lengths)
-    valid: NDArray[np.bool_] = faults[starts + lengths] == faults[starts]
+    valid: Flags = faults[starts + lengths] == faults[starts]
     return valid
 
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from typing_extensions import override
 
+from spanlab.arrays import Integers
 from spanlab.encoder import EncoderConfig
 from spanlab.encoder.heads import TokenHead
 from spanlab.encoder.layers import ACTIVATIONS, Dropout
@@ -24,7 +25,7 @@ from spanlab.tasks.losses import one_label_loss
 from spanlab.tasks.sample import SampleBatch, TensorBatch
 from spanlab.tasks.spans.labelled import TextSpan
 from spanlab.tasks.spans.representation import SpanConfig, SpanRepresentation, Spans
-from spanlab.tasks.spans.units import Integers, UnitKind, unit_spans
+from spanlab.tasks.spans.units import UnitKind, unit_spans
 
 
 def tag_counts(
@@ -125,7 +126,7 @@ class TagHead(Head):
 class SpanLabels:
     """What the span head says about the candidates of one sample."""
 
-    labels: NDArray[np.int64]
+    labels: Integers
     """(S,) the best label of each; 0 is none."""
     scores: NDArray[np.float32]
     """(S,) its probability."""

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
+from spanlab.arrays import Flags
 from spanlab.encoder import Encoder
 from spanlab.errors import ConfigError, InputError
 from spanlab.metrics.entities import entity_table, score_entities
@@ -277,9 +278,7 @@ def _label_counts(config: NerConfig, labels: Sequence[str], examples: Sequence[N
     return candidate_counts(texts, spans, labels, config.units, config.span.max_width)
 
 
-def _unit_arrays(
-    units: LabelUnits, window: InputWindow, own: NDArray[np.bool_], gold: GoldUnits | None
-) -> tuple[Arrays, Arrays]:
+def _unit_arrays(units: LabelUnits, window: InputWindow, own: Flags, gold: GoldUnits | None) -> tuple[Arrays, Arrays]:
     """The units that a window sees best: their place in its sequence, their characters, and their tags."""
     known = units.first_tokens < len(own)  # beyond it, text was cut off
     chosen = np.flatnonzero(known)[own[units.first_tokens[known]]]
@@ -294,7 +293,7 @@ def _unit_arrays(
 
 
 def _span_arrays(
-    units: LabelUnits, window: InputWindow, own: NDArray[np.bool_], gold: GoldUnits | None, max_width: int
+    units: LabelUnits, window: InputWindow, own: Flags, gold: GoldUnits | None, max_width: int
 ) -> tuple[Arrays, Arrays]:
     """The candidate spans that lie in a window and whose middle it sees best, and their labels."""
     begin = int(np.searchsorted(units.first_tokens, window.first.start))

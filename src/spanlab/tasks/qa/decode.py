@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-Integers = NDArray[np.int64]
+from spanlab.arrays import Integers
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from spanlab.arrays import Integers
 from spanlab.metrics.relations import EntityRelations, by_boundaries, by_boundaries_and_types
 from spanlab.tasks.base import FittedState
 from spanlab.tasks.ner.data import Entity
@@ -87,7 +88,7 @@ def _owned(sample: Sample, output: ScoredPairs) -> Iterator[tuple[int, int, int,
 
 def _among(
     sample: Sample, output: ScoredPairs, place: dict[tuple[int, int], int]
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
+) -> tuple[Integers, Integers, NDArray[np.float32]]:
     """The pairs whose ends are both entities, by the numbers of these."""
     starts, ends = sample.features["starts"], sample.features["ends"]
     assert output.found is not None
@@ -100,7 +101,7 @@ def _among(
 
 
 def _merge(
-    scored: Iterable[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]], labels: tuple[str, ...]
+    scored: Iterable[tuple[Integers, Integers, NDArray[np.float32]]], labels: tuple[str, ...]
 ) -> tuple[FoundRelation, ...]:
     """(P,) heads, (P,) tails and (P, R) scores of windows to relations, in the order of head, tail and label."""
     best: dict[tuple[int, int, int], float] = {}

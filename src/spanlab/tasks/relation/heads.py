@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from typing_extensions import override
 
+from spanlab.arrays import Integers
 from spanlab.encoder import EncoderConfig
 from spanlab.encoder.layers import ACTIVATIONS, Dropout
 from spanlab.encoder.model import init_weights
@@ -53,9 +54,9 @@ class Pairs:
 class FoundEntities:
     """The entities of one sample."""
 
-    spans: NDArray[np.int64]
+    spans: Integers
     """Their numbers among its spans."""
-    labels: NDArray[np.int64]
+    labels: Integers
     scores: NDArray[np.float32]
 
 
@@ -73,9 +74,9 @@ class RelationLogits:
 class ScoredPairs:
     """What a head says about one sample."""
 
-    heads: NDArray[np.int64]
+    heads: Integers
     """(P,) by their numbers among its spans."""
-    tails: NDArray[np.int64]
+    tails: Integers
     scores: NDArray[np.float32]
     """(P, R) the probability of each relation."""
     found: FoundEntities | None = None
@@ -225,7 +226,7 @@ class RelationSpanHead(Head):
         ]
 
 
-def _ends(sample: Sample, found: FoundEntities | None) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _ends(sample: Sample, found: FoundEntities | None) -> tuple[Integers, Integers]:
     """(P,) and (P,): heads and tails of a sample's pairs, by the numbers of their spans."""
     if found is None:
         return sample.features["heads"].astype(np.int64), sample.features["tails"].astype(np.int64)

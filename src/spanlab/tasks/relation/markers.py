@@ -16,15 +16,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spanlab.arrays import Flags, Integers
 from spanlab.errors import InputError, did_you_mean
 from spanlab.tasks.spans.labelled import TextSpan
 from spanlab.text import Tokenizer
 from spanlab.text.tokens import Tokens
 
 MarkerKind = Literal["text", "type", "both"]
-Integers = NDArray[np.int64]
 _UNUSED = re.compile(r"[\[<]unused_?\d+[\]>]")
 
 
@@ -49,7 +48,7 @@ class MarkedText:
 
     tokens: Tokens
     """Offsets of markers are 0: they stand nowhere in the user's string."""
-    fixed: NDArray[np.bool_]
+    fixed: Flags
     """(N,) markers and the entities themselves."""
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from spanlab.arrays import Integers
 from spanlab.tasks.relation.data import RelationExample, TextRelation
 from spanlab.tasks.relation.markers import token_range
 from spanlab.tasks.sample import Sample
@@ -26,7 +27,6 @@ from spanlab.tasks.windows import InputWindow, Windower
 from spanlab.text.tokens import Tokens
 from spanlab.text.windows import best_windows
 
-Integers = NDArray[np.int64]
 MutableArrays = dict[str, NDArray[np.generic]]
 
 

@@ -12,7 +12,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-Integers = NDArray[np.int64]
+from spanlab.arrays import Integers, offsets
+
 Conflict = Literal["crossing", "overlapping"]
 
 
@@ -31,7 +32,7 @@ def best_of_groups(scores: NDArray[np.floating], groups: Integers, keep: Integer
     """
     order = np.lexsort((np.arange(len(scores)), -scores, groups))
     sizes = np.bincount(groups, minlength=len(keep))
-    rank = np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    rank = np.arange(len(order)) - np.repeat(offsets(sizes), sizes)
     return np.sort(order[rank < np.repeat(keep, sizes)])
 
 

@@ -19,15 +19,13 @@ from typing import Literal
 import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from spanlab.arrays import flat_ranges
+from spanlab.arrays import Integers, concatenated_ranges
 from spanlab.encoder.layers import ACTIVATIONS, Dropout
 from spanlab.encoder.model import init_weights
 from spanlab.errors import ConfigError
 
-Integers = NDArray[np.int64]
 Ends = Literal["concatenated", "networks", "none"]
 Inside = Literal["none", "mean", "max", "attention"]
 
@@ -74,10 +72,10 @@ def enumerate_spans(starts: Integers, lengths: Integers, max_width: int) -> tupl
     Returns:
         Spans in the order of their first place, then of their last.
     """
-    places = flat_ranges(starts, lengths)
+    places = concatenated_ranges(starts, lengths)
     stops = np.repeat(starts + lengths, lengths)
     widths = np.minimum(stops - places, max_width)
-    return np.repeat(places, widths), flat_ranges(places, widths)
+    return np.repeat(places, widths), concatenated_ranges(places, widths)
 
 
 @dataclass(frozen=True, kw_only=True)

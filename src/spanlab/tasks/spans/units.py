@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spanlab.arrays import Integers, offsets
 from spanlab.tasks.formats.row import Row
 from spanlab.tasks.spans.labelled import TextSpan
 from spanlab.text.tokenizer import Tokenizer
@@ -23,7 +23,6 @@ from spanlab.text.tokens import Tokens
 from spanlab.text.words import MARK, SPACE, character_classes, code_points, word_spans
 
 UnitKind = Literal["word", "piece", "character"]
-Integers = NDArray[np.int64]
 
 _MARKS_AND_WORDS = re.compile(r"\w+|[^\w\s]")
 TOLERATED_SHARE = 0.01
@@ -105,7 +104,7 @@ def _join_chunks(chunks: Sequence[Tokens], begins: Sequence[int]) -> Tokens:
     counts = np.array([len(chunk) for chunk in chunks])
     shift = np.repeat(np.array(begins, dtype=np.int32), counts)
     word_starts = np.zeros(len(shift), dtype=bool)
-    word_starts[(np.cumsum(counts) - counts)[counts > 0]] = True
+    word_starts[offsets(counts)[counts > 0]] = True
     return Tokens(
         np.concatenate([chunk.ids for chunk in chunks]),
         np.concatenate([chunk.starts for chunk in chunks]) + shift,

@@ -13,15 +13,13 @@ Shapes: N tokens, K sentences.
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spanlab.arrays import Integers
 from spanlab.errors import ConfigError, InputError
 from spanlab.tasks.sample import TokenSequence
 from spanlab.tasks.windows import InputWindow, Windower
 from spanlab.text.tokens import Tokens
 from spanlab.text.windows import best_windows
-
-Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
