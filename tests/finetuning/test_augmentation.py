@@ -12,7 +12,7 @@ from spanlab.errors import ConfigError, MissingHeadError
 from spanlab.finetuning.augmentation import refilled_copies
 from spanlab.tasks.config import TuningConfig
 from spanlab.tasks.sample import Sample
-from spanlab.tasks.windows import Cutting, Windower
+from spanlab.tasks.windows import Windower
 from spanlab.text import Tokenizer
 from spanlab.training.distributed import ProcessContext
 
@@ -28,7 +28,7 @@ def copies(folder: Path, samples: list[Sample], *, batch_tokens: int = 1000, see
 
 @pytest.fixture
 def samples(tiny_model: Path) -> list[Sample]:
-    windower = Windower(Tokenizer.load(tiny_model), Cutting(length=64), segments=2)
+    windower = Windower(Tokenizer.load(tiny_model), length=64, segments=2)
     windows = [windower.single(tokens)[0] for tokens in windower.tokenize(TEXTS)]
     return [Sample(example=n, sequences=(w.sequence,), targets={"label": np.array([n])}) for n, w in enumerate(windows)]
 

@@ -11,7 +11,7 @@ from spanlab.tasks.formats.row import Row
 from spanlab.tasks.network import MultiTaskNetwork
 from spanlab.tasks.predict import compute_outputs
 from spanlab.tasks.sample import Sample, SampleBatch, pack_samples
-from spanlab.tasks.windows import Cutting, Windower
+from spanlab.tasks.windows import Windower
 from spanlab.text import Tokenizer, TokenizerConfig, train_tokenizer
 from spanlab.training.distributed import ProcessContext
 from tests.text.hostile_text import HONEST
@@ -29,7 +29,7 @@ def tiny_encoder(tokenizer: Tokenizer = TOKENIZER, system: str = "bert") -> Enco
 def windower(
     length: int = 128, stride: int | None = None, tokenizer: Tokenizer = TOKENIZER, segments: int = 2
 ) -> Windower:
-    return Windower(tokenizer, Cutting(length=length, stride=stride), segments=segments)
+    return Windower(tokenizer, length=length, stride=stride, segments=segments)
 
 
 def read(task: type[AnyTask], rows: Sequence[Mapping[str, Any]], *, labelled: bool = True) -> list[Any]:

@@ -14,7 +14,7 @@ from spanlab.tasks.classification import Classification, ClassificationConfig
 from spanlab.tasks.network import MultiTaskNetwork, encode_samples
 from spanlab.tasks.sample import Sample, SampleBatch, pack_samples
 from spanlab.tasks.sequence_head import SequenceTaskHead, summary_tokens
-from spanlab.tasks.windows import Cutting, Windower
+from spanlab.tasks.windows import Windower
 from spanlab.text import Tokenizer, TokenizerConfig, train_tokenizer
 from spanlab.text.tokenizer import Kind
 from spanlab.training.records import Record
@@ -38,7 +38,7 @@ def setting(system: str, tokens: str, kind: Kind) -> tuple[Encoder, Windower]:
     torch.manual_seed(0)
     shape: dict[str, Any] = {"dropout": 0.0, "attention_dropout": 0.0}
     encoder = build_encoder(preset(system, "tiny", vocab_size=tokenizer.vocab_size, **shape)).eval()
-    return encoder, Windower(tokenizer, Cutting(length=100), segments=encoder.config.segments)
+    return encoder, Windower(tokenizer, length=100, segments=encoder.config.segments)
 
 
 def made(encoder: Encoder, windower: Windower, **changes: Any) -> tuple[Any, list[Sample]]:

@@ -18,7 +18,7 @@ from spanlab.tasks.formats.row import Row
 from spanlab.tasks.generation import Generation, GenerationConfig, GenerationResult
 from spanlab.tasks.network import MultiTaskNetwork
 from spanlab.tasks.sample import SampleBatch, pack_samples
-from spanlab.tasks.windows import Cutting, Windower
+from spanlab.tasks.windows import Windower
 from spanlab.text import TokenizerConfig, train_tokenizer
 from spanlab.training.records import Record
 from spanlab.workflows.finetune import finetune
@@ -37,7 +37,7 @@ ROWS: list[dict[str, Any]] = [
 
 
 def frame(length: int = 128, long_text: Any = "error") -> Windower:
-    return Windower(GPT, Cutting(length=length, long_text=long_text), segments=0)
+    return Windower(GPT, length=length, long_text=long_text, segments=0)
 
 
 def gpt(seed: int = 3) -> Encoder:

@@ -10,7 +10,7 @@ import torch
 
 from spanlab.encoder import Encoder
 from spanlab.finetuning.run import resolve_config
-from spanlab.tasks.adapters import OwnPartsConfig, TaskAdapters
+from spanlab.tasks.adapters import TaskAdapterConfig, TaskAdapters
 from spanlab.tasks.classification import Classification
 from spanlab.tasks.ner.task import NamedEntities
 from spanlab.tasks.network import MultiTaskNetwork
@@ -97,18 +97,18 @@ def test_a_text_is_encoded_once_for_all_tasks() -> None:
 def test_own_poolers_share_the_pass_and_adapters_do_not() -> None:
     network, samples = several()
     wanted = alone(network, samples)
-    own = TaskAdapters(network.encoder, OwnPartsConfig(pooler=True))
+    own = TaskAdapters(network.encoder, TaskAdapterConfig(pooler=True))
     torch.nn.init.normal_(own.pooler.weight)  # type: ignore[union-attr]
-    pooled = MultiTaskNetwork(network.encoder, {n: network.head(n) for n in samples}, own={"labels": own})
+    pooled = MultiTaskNetwork(network.encoder, {n: network.head(n) for n in samples}, adapters={"labels": own})
     shared = {name: samples[name] for name in ("labels", "names")}
     with counted(network.encoder) as passes:
         found = compute_together(pooled, shared, batch_tokens=10_000, process=PROCESS)
     assert len(passes) == 1
     assert_same(found, alone(pooled, shared))
     assert not np.allclose(found["labels"][0], wanted["labels"][0])
-    adapted = TaskAdapters(network.encoder, OwnPartsConfig(lora=2, embedding=True))
+    adapted = TaskAdapters(network.encoder, TaskAdapterConfig(lora=2, embedding=True))
     torch.nn.init.normal_(adapted.adapters[0].up)  # type: ignore[arg-type]
-    changed = MultiTaskNetwork(network.encoder, {n: network.head(n) for n in samples}, own={"labels": adapted})
+    changed = MultiTaskNetwork(network.encoder, {n: network.head(n) for n in samples}, adapters={"labels": adapted})
     with counted(network.encoder) as passes:
         found = compute_together(changed, shared, batch_tokens=10_000, process=PROCESS)
     assert len(passes) == 2

@@ -1,4 +1,4 @@
-"""What a task has of its own in the encoder: nothing before it learns, and never anything for another task."""
+"""Task adapters: no change before training, and never any change for another task."""
 
 import copy
 
@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from spanlab.finetuning.run import resolve_config
-from spanlab.tasks.adapters import OwnPartsConfig, TaskAdapters
+from spanlab.tasks.adapters import TaskAdapterConfig, TaskAdapters
 from spanlab.tasks.classification import Classification
 from spanlab.tasks.network import MultiTaskNetwork, encode_samples
 from spanlab.tasks.sample import SampleBatch, TensorBatch, pack_samples
@@ -14,7 +14,7 @@ from tests.tasks.making import read, tiny_encoder, windower
 
 TEXTS = ("the river rose again", "she won", "and she won the long race again")
 ROWS = [{"text": text, "label": label} for text, label in zip(TEXTS, ("water", "sport", "sport"), strict=True)]
-ALL_PARTS = OwnPartsConfig(lora=2, pooler=True, embedding=True)
+ALL_PARTS = TaskAdapterConfig(lora=2, pooler=True, embedding=True)
 
 
 def classification() -> tuple[Classification, list[object]]:
@@ -29,15 +29,18 @@ def batch_for(name: str) -> TensorBatch:
 
 @pytest.mark.parametrize(
     "config",
-    [OwnPartsConfig(lora=3), OwnPartsConfig(pooler=True), OwnPartsConfig(embedding=True), ALL_PARTS],
+    [TaskAdapterConfig(lora=3), TaskAdapterConfig(pooler=True), TaskAdapterConfig(embedding=True), ALL_PARTS],
 )
-def test_new_parts_change_nothing(config: OwnPartsConfig) -> None:
+def test_new_parts_change_nothing(config: TaskAdapterConfig) -> None:
     encoder, batch = tiny_encoder().eval(), batch_for("a")
-    plain, own = encode_samples(encoder, batch), encode_samples(encoder, batch, own=TaskAdapters(encoder, config))
-    assert torch.equal(plain.hidden_ND, own.hidden_ND)
+    plain, adapters = (
+        encode_samples(encoder, batch),
+        encode_samples(encoder, batch, adapters=TaskAdapters(encoder, config)),
+    )
+    assert torch.equal(plain.hidden_ND, adapters.hidden_ND)
     assert plain.pooled_BD is not None
-    assert own.pooled_BD is not None
-    assert torch.equal(plain.pooled_BD, own.pooled_BD)
+    assert adapters.pooled_BD is not None
+    assert torch.equal(plain.pooled_BD, adapters.pooled_BD)
 
 
 def test_parts_learn_and_the_encoder_and_other_tasks_stay_bit_for_bit() -> None:
@@ -46,8 +49,8 @@ def test_parts_learn_and_the_encoder_and_other_tasks_stay_bit_for_bit() -> None:
     heads = {name: task.head(encoder) for name in ("old", "new")}
     before = copy.deepcopy(encoder.state_dict())
     encoder.requires_grad_(False)
-    own = TaskAdapters(encoder, ALL_PARTS)
-    network = MultiTaskNetwork(encoder, heads, own={"new": own}).eval()
+    adapters = TaskAdapters(encoder, ALL_PARTS)
+    network = MultiTaskNetwork(encoder, heads, adapters={"new": adapters}).eval()
     said = network(batch_for("old"), answer=True)
     said_by_new = network(batch_for("new"), answer=True)
     optimiser = torch.optim.SGD([weight for weight in network.parameters() if weight.requires_grad], lr=0.5)
@@ -58,17 +61,20 @@ def test_parts_learn_and_the_encoder_and_other_tasks_stay_bit_for_bit() -> None:
     assert all(torch.equal(before[name], weight) for name, weight in encoder.state_dict().items())
     assert torch.equal(network(batch_for("old"), answer=True), said)
     assert not torch.allclose(network(batch_for("new"), answer=True), said_by_new)
-    moved = {name for name, weight in own.named_parameters() if weight.grad is not None and weight.grad.any()}
+    moved = {name for name, weight in adapters.named_parameters() if weight.grad is not None and weight.grad.any()}
     assert {name.partition(".")[0] for name in moved} == {"adapters", "pooler", "embedding_E"}
 
 
 def test_long_batches_run_in_turn_with_the_same_parts() -> None:
     encoder, batch = tiny_encoder().eval(), batch_for("a")
-    own = TaskAdapters(encoder, ALL_PARTS)
-    torch.nn.init.normal_(own.embedding_E)  # type: ignore[arg-type]
-    for adapter in own.adapters:
+    adapters = TaskAdapters(encoder, ALL_PARTS)
+    torch.nn.init.normal_(adapters.embedding_E)  # type: ignore[arg-type]
+    for adapter in adapters.adapters:
         torch.nn.init.normal_(adapter.up)  # type: ignore[arg-type]
-    whole, parts = encode_samples(encoder, batch, own=own), encode_samples(encoder, batch, own=own, most_tokens=1)
+    whole, parts = (
+        encode_samples(encoder, batch, adapters=adapters),
+        encode_samples(encoder, batch, adapters=adapters, most_tokens=1),
+    )
     torch.testing.assert_close(whole.hidden_ND, parts.hidden_ND)
     torch.testing.assert_close(whole.pooled_BD, parts.pooled_BD)
 

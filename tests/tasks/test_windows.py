@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spanlab.errors import ConfigError, InputError
-from spanlab.tasks.windows import Cutting, Windower
+from spanlab.tasks.windows import Windower
 from spanlab.text import Tokenizer
 
 
@@ -18,7 +18,7 @@ def tokenizer(tiny_model: Path) -> Tokenizer:
 
 
 def windower(tokenizer: Tokenizer, length: int = 16, **changes: object) -> Windower:
-    return Windower(tokenizer, Cutting(length=length, **changes), segments=2)  # type: ignore[arg-type]
+    return Windower(tokenizer, length=length, **changes, segments=2)  # type: ignore[arg-type]
 
 
 def test_one_and_two_texts_as_transformers_frames_them(tokenizer: Tokenizer, tiny_model: Path) -> None:

@@ -20,7 +20,7 @@ from spanlab.errors import ConfigError
 from spanlab.finetuning.run import Sources
 from spanlab.finetuning.task_data import Lesson, LessonFiles, mean_length
 from spanlab.finetuning.task_list import check_name
-from spanlab.tasks.adapters import OwnPartsConfig, TaskAdapters
+from spanlab.tasks.adapters import TaskAdapterConfig, TaskAdapters
 from spanlab.tasks.base import Head
 from spanlab.tasks.card import CardTask, task_section
 from spanlab.tasks.config import TaskConfig
@@ -47,7 +47,7 @@ class AddedTask:
         base = load_model(self._folder)
         self.encoder = base.encoder
         self.lesson.begin(base, Tokenizer.load(self._folder))
-        embedded = any(parts.config.embedding for parts in before.own.values())
+        embedded = any(parts.config.embedding for parts in before.adapters.values())
         self._network = self._build_network(embedding=embedded)
         self.work = self._build_work()
 
@@ -67,15 +67,15 @@ class AddedTask:
         with torch.random.fork_rng(devices=()):
             torch.manual_seed(self.config.seed)
             head = self.lesson.task.head(self.encoder)
-            parts = OwnPartsConfig(
+            parts = TaskAdapterConfig(
                 lora=tuning.lora,
                 lora_alpha=tuning.lora_alpha,
                 pooler=_reads_pooler(head, self.encoder),
                 embedding=embedding,
             )
-            own = {self.name: TaskAdapters(self.encoder, parts)} if parts.any else {}
+            adapters = {self.name: TaskAdapters(self.encoder, parts)} if parts.any else {}
         self.encoder.requires_grad_(False)
-        return MultiTaskNetwork(self.encoder, {self.name: head}, own=own)
+        return MultiTaskNetwork(self.encoder, {self.name: head}, adapters=adapters)
 
     def _build_work(self) -> TrainingSpec[SampleBatch]:
         dev = self.lesson.dev
@@ -92,8 +92,8 @@ class AddedTask:
 
     def _passes(self) -> float:
         """What a step computes, in forward passes: the gradient goes back through the encoder for parts inside it."""
-        own = self._network.own_parts(self.name)
-        return 2.0 if own is not None and own.changes_hidden_states else 1.0
+        adapters = self._network.adapters(self.name)
+        return 2.0 if adapters is not None and adapters.changes_hidden_states else 1.0
 
     def evaluate(self, process: ProcessContext) -> dict[str, float]:
         """The new task's scores on dev; thresholds are tuned on it first."""
@@ -104,12 +104,12 @@ class AddedTask:
         assert isinstance(network, MultiTaskNetwork)
         with torch.random.fork_rng(devices=()):  # new layers draw weights before theirs are read
             before = load_task_model(self._folder)
-        parts = network.own_parts(self.name)
+        parts = network.adapters(self.name)
         model = replace(
             before,
             tasks={**before.tasks, self.name: self.lesson.task},
             heads={**before.heads, self.name: network.head(self.name)},
-            own=before.own if parts is None else {**before.own, self.name: parts},
+            adapters=before.adapters if parts is None else {**before.adapters, self.name: parts},
         )
         save_task_model(folder, model)
         (folder / "README.md").write_text(self._card(), encoding="utf-8")

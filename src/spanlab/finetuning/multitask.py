@@ -21,7 +21,7 @@ from spanlab.finetuning.batches import PROPORTIONAL, UNIFORM, MixedData
 from spanlab.finetuning.run import Sources, resolve_config
 from spanlab.finetuning.task_data import Lesson, LessonFiles, mean_length
 from spanlab.finetuning.task_list import ListedTask, MultitaskConfig, read_task_list
-from spanlab.tasks.adapters import OwnPartsConfig, TaskAdapters, adapt, merged
+from spanlab.tasks.adapters import TaskAdapterConfig, TaskAdapters, adapt, merged
 from spanlab.tasks.card import CardFacts, CardTask, write_shared_card
 from spanlab.tasks.config import TaskConfig
 from spanlab.tasks.model import TaskModel, save_task_model
@@ -78,10 +78,10 @@ class MultitaskTuning:
             torch.manual_seed(self.config.seed)
             heads = {lesson.name: lesson.task.head(self.encoder) for lesson in self.lessons}
             adapt(self.encoder, self.config.tuning)
-        parts = OwnPartsConfig(embedding=self.config.task_embeddings)
-        own = {name: TaskAdapters(self.encoder, parts) for name in heads} if parts.any else {}
+        parts = TaskAdapterConfig(embedding=self.config.task_embeddings)
+        adapters = {name: TaskAdapters(self.encoder, parts) for name in heads} if parts.any else {}
         learn_weights = self.config.weighting == "uncertainty"
-        return MultiTaskNetwork(self.encoder, heads, weights, own=own, learn_weights=learn_weights)
+        return MultiTaskNetwork(self.encoder, heads, weights, adapters=adapters, learn_weights=learn_weights)
 
     def _build_work(self) -> TrainingSpec[SampleBatch]:
         exponents = {"proportional": PROPORTIONAL, "temperature": 1 / self.config.temperature, "uniform": UNIFORM}
@@ -119,13 +119,13 @@ class MultitaskTuning:
         """A model folder of `network`, which is this run's own or a whole copy of it, with its card."""
         assert isinstance(network, MultiTaskNetwork)
         names = [lesson.name for lesson in self.lessons]
-        own = {name: parts for name in names if (parts := network.own_parts(name)) is not None}
+        adapters = {name: parts for name in names if (parts := network.adapters(name)) is not None}
         model = TaskModel(
             encoder=merged(network.encoder),
             tokenizer=self.tokenizer,
             tasks={lesson.name: lesson.task for lesson in self.lessons},
             heads={name: network.head(name) for name in names},
-            own=own,
+            adapters=adapters,
             system=self._system,
         )
         save_task_model(folder, model)

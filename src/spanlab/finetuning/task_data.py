@@ -57,7 +57,7 @@ class Lesson:
         """Make the training samples, copies by the model's own MLM head among them where they are asked for."""
         self._framing = windower_for(base.encoder, tokenizer, self.config.data)
         self.samples = self._encode(self.train, labelled=True)
-        self._windowed = _count_windowed(self.samples, len(self.train), self._framing.cutting.length)
+        self._windowed = _count_windowed(self.samples, len(self.train), self._framing.length)
         training, tuning = self.config.training, self.config.tuning
         if tuning.augment:
             self.samples += refilled_copies(
@@ -117,7 +117,7 @@ class Lesson:
             assert self._framing is not None
             how = "cut off" if self.config.data.long_text == "truncate" else "computed in windows"
             share = f"{self._windowed} of {len(self.train)}"
-            notes.append(f"{share} training texts are longer than {self._framing.cutting.length} tokens: {how}")
+            notes.append(f"{share} training texts are longer than {self._framing.length} tokens: {how}")
         return notes
 
     def facts(self, base: str, settings: Mapping[str, object], transformers_class: str | None = None) -> CardFacts:

@@ -21,6 +21,6 @@ def load(
     """
     model = load_task_model(folder_or_id, revision=revision)
     process = current_process(device, precision)
-    for module in (model.encoder, *model.heads.values(), *model.own.values()):
+    for module in (model.encoder, *model.heads.values(), *model.adapters.values()):
         module.to(device=process.device, dtype=process.dtype).eval()
     return Predictor(model, process)

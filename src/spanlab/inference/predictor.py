@@ -34,7 +34,7 @@ class Predictor:
 
     def __init__(self, model: TaskModel, process: ProcessContext) -> None:
         self.model, self.process = model, process
-        self._network = MultiTaskNetwork(model.encoder, model.heads, own=model.own)
+        self._network = MultiTaskNetwork(model.encoder, model.heads, adapters=model.adapters)
 
     @property
     def tasks(self) -> tuple[str, ...]:

@@ -88,7 +88,7 @@ def matrices_of(encoder: Encoder) -> dict[str, nn.Linear]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OwnPartsConfig:
+class TaskAdapterConfig:
     """Which parts a task has; kept in `spanlab.json`."""
 
     lora: int = 0
@@ -107,7 +107,7 @@ class OwnPartsConfig:
 class TaskAdapters(nn.Module):
     """The parts of one task; made from the encoder as it is, they change nothing before they learn."""
 
-    def __init__(self, encoder: Encoder, config: OwnPartsConfig) -> None:
+    def __init__(self, encoder: Encoder, config: TaskAdapterConfig) -> None:
         super().__init__()
         self.config = config
         named = matrices_of(encoder) if config.lora else {}

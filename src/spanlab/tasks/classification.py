@@ -36,7 +36,7 @@ from spanlab.tasks.losses import balanced_weights
 from spanlab.tasks.result import Mistake, Result, Scores, about
 from spanlab.tasks.sample import Sample
 from spanlab.tasks.sequence_head import SequenceTaskHead
-from spanlab.tasks.validation import Problem, is_label, label_problems, read_id, shown, text_problems
+from spanlab.tasks.validation import Problem, clip_repr, is_label, label_problems, read_id, text_problems
 from spanlab.tasks.windows import Windower
 
 # ---- Config
@@ -82,9 +82,9 @@ def _set_problems(value: object) -> Iterator[Problem]:
     if isinstance(value, str):
         return
     if not isinstance(value, list | tuple) or not all(map(is_label, value)):
-        yield Problem(kind="wrong type", cause=f"'labels' is {shown(value)}; it must be a list of labels")
+        yield Problem(kind="wrong type", cause=f"'labels' is {clip_repr(value)}; it must be a list of labels")
     elif len(set(map(str, value))) < len(value):
-        yield Problem(kind="doubled label", cause=f"'labels' is {shown(value)}, with a label twice", serious=False)
+        yield Problem(kind="doubled label", cause=f"'labels' is {clip_repr(value)}, with a label twice", serious=False)
 
 
 def _read_set(value: Any) -> tuple[str, ...]:  # noqa: ANN401 (checked before)

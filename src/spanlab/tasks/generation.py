@@ -32,7 +32,7 @@ from spanlab.tasks.result import Mistake, Result, Scores, about
 from spanlab.tasks.sample import Sample, SampleBatch, TensorBatch, TokenSequence
 from spanlab.tasks.script_language import script_language
 from spanlab.tasks.summarisation.data import RougeOracle
-from spanlab.tasks.validation import Problem, shown, text_problems
+from spanlab.tasks.validation import Problem, clip_repr, text_problems
 from spanlab.tasks.windows import Windower
 from spanlab.text import Tokenizer
 from spanlab.text.words import word_spans
@@ -258,14 +258,14 @@ class Generation(Task[GenerationExample, GenerationResult]):
 
     def _room(self, windower: Windower) -> int:
         """Tokens of a source: what the separator and the longest target leave."""
-        room = windower.cutting.length - 1 - self.config.max_new_tokens
+        room = windower.length - 1 - self.config.max_new_tokens
         if room < 1:
-            cause = f"sequences of {windower.cutting.length} tokens have no room for a source beside its target"
+            cause = f"sequences of {windower.length} tokens have no room for a source beside its target"
             raise ConfigError(cause, fix="take a smaller max_new_tokens")
         return room
 
     def _fit(self, ids: Integers, windower: Windower, what: str, room: int) -> tuple[Integers, bool]:
-        if len(ids) > room and windower.cutting.long_text != "truncate":
+        if len(ids) > room and windower.long_text != "truncate":
             cause = f"a {what} has {len(ids)} tokens, and there is room for {room}"
             raise InputError(cause, fix="take data.long_text=truncate, or shorten it")
         return ids[:room], len(ids) > room
@@ -323,7 +323,7 @@ class Generation(Task[GenerationExample, GenerationResult]):
         """A text from a file, whoever wrote it."""
         text = row.values.get("text")
         if not isinstance(text, str):
-            raise row.error(f"'text' is {shown(text)}; it must be text", 'write {"text": "…"}')
+            raise row.error(f"'text' is {clip_repr(text)}; it must be text", 'write {"text": "…"}')
         return GenerationResult(id=str(index) if example.id is None else example.id, text=text, source=example.source)
 
     @override

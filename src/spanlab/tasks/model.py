@@ -16,12 +16,12 @@ from spanlab.config import Source, from_mapping, merge, to_mapping
 from spanlab.encoder import Encoder, Model, load_model
 from spanlab.encoder.pretrained import class_of, locate_model, save_model
 from spanlab.errors import ConfigError, InputError, WeightsError, did_you_mean
-from spanlab.tasks.adapters import OwnPartsConfig, TaskAdapters, merged
+from spanlab.tasks.adapters import TaskAdapterConfig, TaskAdapters, merged
 from spanlab.tasks.base import AnyTask, FittedState, Head, StandardHead
 from spanlab.tasks.config import TaskConfig, TaskDataConfig
 from spanlab.tasks.from_transformers import foreign_tasks
 from spanlab.tasks.table import find_task
-from spanlab.tasks.windows import Cutting, Windower
+from spanlab.tasks.windows import Windower
 from spanlab.text import Tokenizer
 
 ALL = "all"
@@ -38,8 +38,8 @@ class TaskModel:
     tasks: Mapping[str, AnyTask] = field(default_factory=dict)
     """By the name of the head."""
     heads: Mapping[str, Head] = field(default_factory=dict)
-    own: Mapping[str, TaskAdapters] = field(default_factory=dict)
-    """What some of the tasks have of their own in the encoder."""
+    adapters: Mapping[str, TaskAdapters] = field(default_factory=dict)
+    """Per-task parameters inside the encoder, for the tasks that have any."""
     system: str | None = None
     folder: Path | None = None
 
@@ -69,20 +69,23 @@ class TaskModel:
 def windower_for(encoder: Encoder, tokenizer: Tokenizer, data: TaskDataConfig) -> Windower:
     """A tokenizer with the window settings, no longer than the encoder can take."""
     length = min(data.length, encoder.config.max_positions)
-    cutting = Cutting(length=length, stride=data.stride, long_text=data.long_text)
-    return Windower(tokenizer, cutting, segments=encoder.config.segments)
+    return Windower(
+        tokenizer, length=length, stride=data.stride, long_text=data.long_text, segments=encoder.config.segments
+    )
 
 
 def save_task_model(folder: Path, model: TaskModel) -> None:
     """Write the folder; adapters are merged into the encoder's matrices."""
     encoder = merged(model.encoder)
-    described = {name: describe_task(task, model.own.get(name)) for name, task in model.tasks.items()}
+    described = {name: describe_task(task, model.adapters.get(name)) for name, task in model.tasks.items()}
     # A model of one task that is called as the task is, with nothing in the encoder: as if there were no others.
-    alone = not model.own and list(described) == [task.name for task in model.tasks.values()] and len(described) == 1
+    alone = (
+        not model.adapters and list(described) == [task.name for task in model.tasks.values()] and len(described) == 1
+    )
     standard = model.heads[next(iter(model.tasks))].standard if alone else None
     heads: dict[str, nn.Module] = {}
     tasks = dict[str, nn.Module](model.heads)
-    tasks |= {_own_name(name): parts for name, parts in model.own.items()}
+    tasks |= {_adapters_key(name): parts for name, parts in model.adapters.items()}
     config_keys: dict[str, Any] = {}
     if standard is not None and class_of(encoder, standard.kind) is not None:
         heads, tasks, config_keys = {standard.kind: standard.layer}, {}, _label_keys(standard)
@@ -102,12 +105,12 @@ def _label_keys(head: StandardHead) -> dict[str, Any]:
     }
 
 
-def _own_name(name: str) -> str:
+def _adapters_key(name: str) -> str:
     """Under which the parts of a task are in `heads.safetensors`; no task can be called so."""
     return f"{name}/own"
 
 
-def describe_task(task: AnyTask, own: TaskAdapters | None = None) -> dict[str, Any]:
+def describe_task(task: AnyTask, adapters: TaskAdapters | None = None) -> dict[str, Any]:
     """What `spanlab.json` says about a task."""
     settings = {name: value for name, value in to_mapping(task.config).items() if name not in _SHARED}
     data = task.config.data
@@ -116,7 +119,7 @@ def describe_task(task: AnyTask, own: TaskAdapters | None = None) -> dict[str, A
         **to_mapping(task.fitted),
         "window": {"length": data.length, "stride": data.stride, "long_text": data.long_text},
         "settings": settings,
-        **({} if own is None else {"own": to_mapping(own.config)}),
+        **({} if adapters is None else {"own": to_mapping(adapters.config)}),
     }
 
 
@@ -147,8 +150,8 @@ def load_task_model(folder_or_id: str | Path, *, revision: str | None = None) ->
     else:
         tasks, model = foreign_tasks(model, folder)
     heads = {name: _head(model, name, task, folder) for name, task in tasks.items()}
-    own = {
-        name: _own_parts(model, name, each["own"], folder)
+    adapters = {
+        name: _load_adapters(model, name, each["own"], folder)
         for name, each in described.get("tasks", {}).items()
         if "own" in each
     }
@@ -157,7 +160,7 @@ def load_task_model(folder_or_id: str | Path, *, revision: str | None = None) ->
         tokenizer=Tokenizer.load(folder),
         tasks=tasks,
         heads=heads,
-        own=own,
+        adapters=adapters,
         system=described.get("system"),
         folder=folder,
     )
@@ -175,11 +178,11 @@ def _head(model: Model, name: str, task: AnyTask, folder: Path) -> Head:
     return head
 
 
-def _own_parts(model: Model, name: str, described: Mapping[str, Any], folder: Path) -> TaskAdapters:
+def _load_adapters(model: Model, name: str, described: Mapping[str, Any], folder: Path) -> TaskAdapters:
     """What a task has of its own in the encoder."""
-    config = from_mapping(OwnPartsConfig, described, Source(path=str(folder / "spanlab.json")))
+    config = from_mapping(TaskAdapterConfig, described, Source(path=str(folder / "spanlab.json")))
     parts = TaskAdapters(model.encoder, config)
-    _fill(parts, model.tasks.get(_own_name(name), {}), f"what '{name}' has in the encoder", folder)
+    _fill(parts, model.tasks.get(_adapters_key(name), {}), f"what '{name}' has in the encoder", folder)
     return parts
 
 

@@ -32,18 +32,18 @@ class MultiTaskNetwork(nn.Module):
         heads: Mapping[str, Head],
         weights: Mapping[str, float] = MappingProxyType({}),
         *,
-        own: Mapping[str, TaskAdapters] = MappingProxyType({}),
+        adapters: Mapping[str, TaskAdapters] = MappingProxyType({}),
         learn_weights: bool = False,
     ) -> None:
-        """`weights` has a factor by task, 1 where it has none; `own` what tasks have of their own in the encoder."""
+        """`weights` are loss weights by task, 1 by default; `adapters` per-task parameters inside the encoder."""
         super().__init__()
-        for name in own:
+        for name in adapters:
             if heads[name].generates:
-                cause = f"'{name}' writes text, and cannot have parts of its own in the encoder"
+                cause = f"'{name}' generates text, and cannot have adapters in the encoder"
                 raise ConfigError(cause, fix="add it without adapters and task embeddings")
         self.encoder = encoder
         self.heads = nn.ModuleDict(dict(heads))
-        self.own = nn.ModuleDict(own)
+        self.own = nn.ModuleDict(adapters)  # the name is part of checkpoints and of `training.lr_factors`
         self.weights = {name: weights.get(name, 1.0) for name in heads}
         uncertain = heads if learn_weights else ()
         self.log_variances = nn.ParameterDict({name: nn.Parameter(torch.zeros(1)) for name in uncertain})
@@ -55,8 +55,8 @@ class MultiTaskNetwork(nn.Module):
         """The head of a task."""
         return cast(Head, self.heads[task])
 
-    def own_parts(self, task: str) -> TaskAdapters | None:
-        """What a task has of its own in the encoder."""
+    def adapters(self, task: str) -> TaskAdapters | None:
+        """The per-task parameters inside the encoder, if the task has any."""
         return cast(TaskAdapters, self.own[task]) if task in self.own else None
 
     def counts(self, batch: SampleBatch) -> dict[str, int]:
@@ -80,7 +80,7 @@ class MultiTaskNetwork(nn.Module):
         head = self.head(task)
         if answer and head.generates:
             return head.generate(self.encoder, batch)
-        logits = head(encode_samples(self.encoder, batch, most_tokens=most_tokens, own=self.own_parts(task)))
+        logits = head(encode_samples(self.encoder, batch, most_tokens=most_tokens, adapters=self.adapters(task)))
         if answer:
             return logits
         part = head.loss(logits, batch)
@@ -111,18 +111,18 @@ class MultiTaskNetwork(nn.Module):
 
 
 def encode_samples(
-    encoder: Encoder, batch: TensorBatch, *, most_tokens: int | None = None, own: TaskAdapters | None = None
+    encoder: Encoder, batch: TensorBatch, *, most_tokens: int | None = None, adapters: TaskAdapters | None = None
 ) -> Encoded:
     """Run the encoder on a batch; with `most_tokens`, a sample beyond that is run a few sequences at a time.
 
     Running in turn bounds memory where no gradient is kept, and changes nothing: sequences do not see each other.
-    `own` is what the batch's task has of its own in the encoder.
+    `adapters` are those of the batch's task.
     """
     prefixed = {} if batch.prefixes_B is None else {"prefix_lengths": batch.prefixes_B}
 
     def run(ids_N: Tensor, segments_N: Tensor | None, lengths_B: Tensor) -> EncoderOutput:
-        if own is not None:
-            return own.encode(encoder, ids_N, segments_N, lengths_B)
+        if adapters is not None:
+            return adapters.encode(encoder, ids_N, segments_N, lengths_B)
         return encoder(ids_N, token_type_ids=segments_N, lengths=lengths_B, **prefixed)  # type: ignore[no-any-return]
 
     table_VE = encoder.word_table if encoder.config.causal else None

@@ -131,8 +131,8 @@ def compute_together(
 
 def _can_share(network: MultiTaskNetwork, task: str) -> bool:
     """Whether a task looks at the encoder's own hidden states of whole sequences."""
-    own = network.own_parts(task)
-    return not network.head(task).generates and not (own is not None and own.changes_hidden_states)
+    adapters = network.adapters(task)
+    return not network.head(task).generates and (adapters is None or not adapters.changes_hidden_states)
 
 
 def joint_shape(shapes: Sequence[FileShape]) -> FileShape:
@@ -173,9 +173,9 @@ class _SharedPass:
         places = [self._places[_key(sequence)] for sequence in batch.batch.sequences]
         hidden_ND = torch.cat([self._hidden[place] for place in places])
         pooled_BD = self._pooled(places)
-        own, head = self._network.own_parts(task), self._network.head(task)
-        if own is not None:
-            pooled_BD = own.pooled(hidden_ND, batch.starts, pooled_BD)
+        adapters, head = self._network.adapters(task), self._network.head(task)
+        if adapters is not None:
+            pooled_BD = adapters.pooled(hidden_ND, batch.starts, pooled_BD)
         return head.split(head(Encoded(hidden_ND=hidden_ND, pooled_BD=pooled_BD, batch=batch)), batch)
 
     def _pooled(self, places: Sequence[int]) -> Tensor | None:

@@ -35,7 +35,7 @@ from spanlab.tasks.losses import balanced_weights, squared_loss
 from spanlab.tasks.result import Mistake, Result, Scores, about
 from spanlab.tasks.sample import Sample, TensorBatch
 from spanlab.tasks.sequence_head import SequenceTaskHead
-from spanlab.tasks.validation import Problem, label_problems, read_id, shown, text_problems
+from spanlab.tasks.validation import Problem, clip_repr, label_problems, read_id, text_problems
 from spanlab.tasks.windows import Windower
 
 # ---- Config
@@ -80,7 +80,7 @@ def _score_problems(row: Row) -> Iterator[Problem]:
     try:
         number = float(row.values["score"])
     except (TypeError, ValueError):
-        cause = f"'score' is {shown(row.values['score'])}; it must be a number"
+        cause = f"'score' is {clip_repr(row.values['score'])}; it must be a number"
         yield Problem(kind="wrong type", cause=cause)
     else:
         if not np.isfinite(number):

@@ -42,7 +42,7 @@ def text_problems(row: Row, name: str) -> Iterator[Problem]:
     if value is None:
         yield missing_field(row, name)
     elif not isinstance(value, str):
-        yield Problem(kind="wrong type", cause=f"'{name}' is {shown(value)}; it must be text")
+        yield Problem(kind="wrong type", cause=f"'{name}' is {clip_repr(value)}; it must be text")
     elif not value.strip():
         yield Problem(kind="empty text", cause=f"'{name}' is empty", fix="write a text, or leave the example out")
     elif any("\ud800" <= character <= "\udfff" for character in value):
@@ -58,7 +58,7 @@ def label_problems(row: Row, name: str) -> Iterator[Problem]:
     if value is None:
         yield missing_field(row, name)
     elif not is_label(value):
-        yield Problem(kind="wrong type", cause=f"'{name}' is {shown(value)}; a label is text or a whole number")
+        yield Problem(kind="wrong type", cause=f"'{name}' is {clip_repr(value)}; a label is text or a whole number")
     elif not str(value).strip():
         yield Problem(kind="empty label", cause=f"'{name}' is empty", fix="write a label, or leave the example out")
 
@@ -82,7 +82,7 @@ def read_id(row: Row) -> str | None:
     return None if value is None else str(value)
 
 
-def shown(value: Any) -> str:  # noqa: ANN401 (whatever stands in the file)
+def clip_repr(value: Any) -> str:  # noqa: ANN401 (whatever stands in the file)
     """A value for an error message, cut where it is long."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}…"

@@ -34,21 +34,20 @@ class InputWindow:
     """Whether text was cut off that is in no window."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Cutting:
-    """The window settings of a model: what a sequence holds, and what happens to text beyond it."""
-
-    length: int
-    stride: int | None = None
-    long_text: LongText = "windows"
-
-
 class Windower:
     """A tokenizer with its system's special tokens and a model's window settings."""
 
-    def __init__(self, tokenizer: Tokenizer, cutting: Cutting, *, segments: int) -> None:
-        """`segments` is how many the encoder tells apart."""
-        self.tokenizer, self.cutting = tokenizer, cutting
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        *,
+        length: int,
+        stride: int | None = None,
+        long_text: LongText = "windows",
+        segments: int,
+    ) -> None:
+        """`length` in tokens, special ones included; `segments` is the encoder's number of token types."""
+        self.tokenizer, self.length, self.stride, self.long_text = tokenizer, length, stride, long_text
         frame = SYSTEMS[tokenizer.system].frame
         single, pair = frame if frame is not None else ("$A:0", "$A:0 $B:1")
         self._single, self._pair = (_parse(template, tokenizer) for template in (single, pair))
@@ -64,7 +63,7 @@ class Windower:
 
     def single(self, tokens: Tokens) -> list[InputWindow]:
         """A text alone: one sequence, or a window each."""
-        windows, truncated = self._cut(len(tokens), self.cutting.length - self.reserved(), self.cutting.stride)
+        windows, truncated = self._cut(len(tokens), self.length - self.reserved(), self.stride)
         return [
             InputWindow(sequence=sequence, first=window, first_start=starts["$A"], truncated=truncated)
             for window in windows
@@ -81,11 +80,11 @@ class Windower:
 
     def question(self, question: Tokens, context: Tokens) -> list[InputWindow]:
         """A question whole, before windows over its context."""
-        room = self.cutting.length - self.reserved(pair=True) - len(question)
+        room = self.length - self.reserved(pair=True) - len(question)
         if room < 1:
-            cause = f"a question of {len(question)} tokens leaves no room for its context in {self.cutting.length}"
+            cause = f"a question of {len(question)} tokens leaves no room for its context in {self.length}"
             raise InputError(cause, fix="use a shorter question or a larger data.length")
-        windows, truncated = self._cut(len(context), room, self.cutting.stride)
+        windows, truncated = self._cut(len(context), room, self.stride)
         whole = Window(0, len(question))
         return [self._paired(question, context, whole, window, truncated=truncated) for window in windows]
 
@@ -94,9 +93,9 @@ class Windower:
 
         A text that takes up to half of the room stays whole, and the other has the rest.
         """
-        room = self.cutting.length - self.reserved(pair=True)
+        room = self.length - self.reserved(pair=True)
         if room < 2:
-            raise ConfigError(f"data.length {self.cutting.length} has no room for two texts")
+            raise ConfigError(f"data.length {self.length} has no room for two texts")
         for_first = max(room // 2, room - len(second)) if len(first) + len(second) > room else max(1, len(first))
         for_second = room - min(for_first, len(first))
         firsts, cut_first = self._cut(len(first), for_first, None)
@@ -110,13 +109,13 @@ class Windower:
     def _cut(self, count: int, room: int, stride: int | None) -> tuple[list[Window], bool]:
         """Windows over `count` tokens, and whether some are in none."""
         if room < 1:
-            raise ConfigError(f"data.length {self.cutting.length} has no room for text beside the special tokens")
+            raise ConfigError(f"data.length {self.length} has no room for text beside the special tokens")
         if count <= room:
             return [Window(0, count)], False
-        if self.cutting.long_text == "error":
+        if self.long_text == "error":
             cause = f"a text has {count} tokens, and there is room for {room}"
             raise InputError(cause, fix="take data.long_text=windows, or shorten it")
-        if self.cutting.long_text == "truncate":
+        if self.long_text == "truncate":
             return [Window(0, room)], True
         return cut_windows(count, length=room, stride=min(stride or max(1, room // 2), room)), False
 

@@ -22,7 +22,7 @@ from spanlab.tasks.formats.row import Row
 from spanlab.tasks.network import encode_samples
 from spanlab.tasks.sample import Sample, SampleBatch, pack_samples
 from spanlab.tasks.spans.representation import SpanConfig, Spans
-from spanlab.tasks.windows import Cutting, Windower
+from spanlab.tasks.windows import Windower
 from spanlab.text import Tokenizer
 from tests.tasks.making import BPE, TOKENIZER, decode_all, predict, read, run_head, tiny_encoder, train_head, windower
 
@@ -311,13 +311,13 @@ def test_links_are_followed_to_the_first_mention(raw: list[int]) -> None:
 
 def test_long_text_is_cut_or_refused_on_request() -> None:
     task, examples = fit()
-    short = Windower(TOKENIZER, Cutting(length=16, long_text="truncate"), segments=2)
+    short = Windower(TOKENIZER, length=16, long_text="truncate", segments=2)
     sample = task.encode(examples[:1], short, labelled=True)[0]
     assert sample.truncated
     assert len(sample.sequences) == 1
     assert sample.features["last"].max() < len(sample.features["places"])
     with pytest.raises(InputError, match="room for 14"):
-        task.encode(examples[:1], Windower(TOKENIZER, Cutting(length=16, long_text="error"), segments=2), labelled=True)
+        task.encode(examples[:1], Windower(TOKENIZER, length=16, long_text="error", segments=2), labelled=True)
 
 
 BAD: dict[str, tuple[dict[str, Any], str]] = {

@@ -146,7 +146,7 @@ def test_a_candidate_of_a_long_document_is_seen_once() -> None:
 def test_what_was_cut_off_is_said() -> None:
     task, _ = fit(ROWS)
     frame = windower(16)
-    frame.cutting = type(frame.cutting)(length=16, long_text="truncate")
+    frame.length, frame.stride, frame.long_text = 16, None, "truncate"
     samples = task.encode(read(NamedEntities, ROWS), frame, labelled=True)
     results = decode_all(task, read(NamedEntities, ROWS), samples, [oracle(task, sample) for sample in samples])
     assert [result.truncated for result in results] == [True, False, False]

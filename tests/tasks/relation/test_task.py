@@ -145,9 +145,9 @@ def test_a_marked_pair_is_seen_in_the_window_around_it() -> None:
     assert "anna" in words
     assert "brown" in words
     assert not sample.truncated
-    frame.cutting = type(frame.cutting)(length=40, long_text="truncate")
+    frame.length, frame.stride, frame.long_text = 40, None, "truncate"
     assert not task.encode(examples, frame, labelled=True)
-    frame.cutting = type(frame.cutting)(length=40, long_text="error")
+    frame.length, frame.stride, frame.long_text = 40, None, "error"
     with pytest.raises(InputError, match="long_text"):
         task.encode(examples, frame, labelled=True)
 

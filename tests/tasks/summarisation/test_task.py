@@ -18,7 +18,7 @@ from spanlab.tasks.sample import Sample, SampleBatch, pack_samples
 from spanlab.tasks.summarisation.data import SummaryResult
 from spanlab.tasks.summarisation.heads import sentence_vectors
 from spanlab.tasks.summarisation.task import Summarisation, SummarisationConfig
-from spanlab.tasks.windows import Cutting, Windower
+from spanlab.tasks.windows import Windower
 from spanlab.text import Tokenizer
 from spanlab.text.windows import best_windows
 from spanlab.training.records import Record
@@ -176,7 +176,7 @@ def test_the_loss_is_that_of_every_sentence() -> None:
 
 def test_what_is_cut_off_is_not_chosen() -> None:
     task, examples = fit(ROWS[:1], limit=5)
-    frame = Windower(TOKENIZER, Cutting(length=20, long_text="truncate"), segments=2)
+    frame = Windower(TOKENIZER, length=20, long_text="truncate", segments=2)
     samples = task.encode(examples, frame, labelled=True)
     (result,) = decode_all(task, examples, samples, [oracle(sample) for sample in samples])
     assert result.truncated

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from spanlab.tasks.formats.row import Row
-from spanlab.tasks.validation import Problem, read_id, read_text, shown, text_problems
+from spanlab.tasks.validation import Problem, clip_repr, read_id, read_text, text_problems
 from spanlab.text.sentences import sentence_spans
 
 Range = tuple[int, int]
@@ -145,7 +145,7 @@ def _context_problems(text: str, values: Mapping[str, Any]) -> Iterator[Problem]
     if speakers is None:
         return
     if not isinstance(speakers, list | tuple) or not all(_is_turn(turn) for turn in speakers):
-        cause = f"'speakers' is {shown(speakers)}"
+        cause = f"'speakers' is {clip_repr(speakers)}"
         yield Problem(kind="speakers", cause=cause, fix="write [[start, end, name], …]")
         return
     yield from _list_problems(text, "speakers", [turn[:2] for turn in speakers])
@@ -157,7 +157,7 @@ def _is_turn(value: object) -> bool:
 
 def _list_problems(text: str, name: str, values: object) -> Iterator[Problem]:
     if not isinstance(values, list | tuple):
-        yield Problem(kind=f"no {name}", cause=f"'{name}' is {shown(values)}; it must be a list")
+        yield Problem(kind=f"no {name}", cause=f"'{name}' is {clip_repr(values)}; it must be a list")
         return
     for value in values:
         yield from _range_problems(text, f"in '{name}'", value)
@@ -167,14 +167,16 @@ def cluster_problems(text: str, values: Mapping[str, Any]) -> Iterator[Problem]:
     """What is wrong with clusters: their shape, their offsets, mentions that cross or are in two of them."""
     clusters = values.get("clusters")
     if not isinstance(clusters, list | tuple):
-        cause = "there is no 'clusters'" if clusters is None else f"'clusters' is {shown(clusters)}; it must be a list"
+        cause = (
+            "there is no 'clusters'" if clusters is None else f"'clusters' is {clip_repr(clusters)}; it must be a list"
+        )
         yield Problem(kind="no clusters", cause=cause, fix='write "clusters": [[[start, end], …], …]')
         return
     repaired = {**values, "clusters": [[_mended(text, value) for value in c] for c in clusters if _is_list(c)]}
     home: dict[Range, int] = {}
     for number, cluster in enumerate(clusters):
         if not _is_list(cluster) or not cluster:
-            yield Problem(kind="empty cluster", cause=f"cluster {number} is {shown(cluster)}", fix="leave it out")
+            yield Problem(kind="empty cluster", cause=f"cluster {number} is {clip_repr(cluster)}", fix="leave it out")
             continue
         wrong = [p for value in cluster for p in _range_problems(text, f"of cluster {number}", value, repaired)]
         yield from wrong
@@ -191,7 +193,7 @@ def _range_problems(
 ) -> Iterator[Problem]:
     edges = _edges(value)
     if edges is None:
-        cause = f"a span {where} is {shown(value)}"
+        cause = f"a span {where} is {clip_repr(value)}"
         yield Problem(kind="span is no pair of numbers", cause=cause, fix="write [start, end]")
         return
     start, end = edges
@@ -202,7 +204,7 @@ def _range_problems(
     elif not text[start:end].strip():
         yield Problem(kind="empty span", cause=f"{place} holds no visible character", fix="leave it out")
     elif repaired is not None and text[start:end] != text[start:end].strip():
-        cause = f"{place} begins or ends with space: {shown(text[start:end])}"
+        cause = f"{place} begins or ends with space: {clip_repr(text[start:end])}"
         yield Problem(kind="space at a span's edge", cause=cause, fix="mend it with --fix", repaired=repaired)
 
 

@@ -192,16 +192,16 @@ class Coreference(Task[CorefExample, CorefResult]):
         self, units: LabelUnits, sentences: Sequence[tuple[int, int]], windower: Windower
     ) -> tuple[list[InputWindow], bool]:
         """The segments of a document, and whether text was cut off."""
-        tokens, room = units.tokens, windower.cutting.length - windower.reserved()
+        tokens, room = units.tokens, windower.length - windower.reserved()
         if self.config.segments == "overlap":
             windows = cut_overlapping(len(tokens), room)
         else:
             begins = np.searchsorted(tokens.starts, [start for start, _ in sentences[1:]])
             windows = cut_segments(len(tokens), room, begins, np.flatnonzero(tokens.word_starts)[1:])
-        if len(windows) > 1 and windower.cutting.long_text == "error":
+        if len(windows) > 1 and windower.long_text == "error":
             cause = f"a document has {len(tokens)} tokens, and there is room for {room}"
             raise InputError(cause, fix="take data.long_text=windows, or shorten it")
-        truncated = len(windows) > 1 and windower.cutting.long_text == "truncate"
+        truncated = len(windows) > 1 and windower.long_text == "truncate"
         return windower.in_windows(tokens, windows[:1] if truncated else windows), truncated
 
     def _gold(self, example: CorefExample, units: LabelUnits, candidates: Candidates) -> Integers:

@@ -12,7 +12,7 @@ from typing import Any
 from spanlab.tasks.formats.row import Row
 from spanlab.tasks.result import Result
 from spanlab.tasks.spans.html import draw_spans
-from spanlab.tasks.validation import Problem, read_id, shown, text_problems
+from spanlab.tasks.validation import Problem, clip_repr, read_id, text_problems
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +91,7 @@ def answer_problems(row: Row) -> Iterator[Problem]:
     """What is wrong with the answers of a row whose documents are right."""
     answers = row.values.get("answers")
     if not isinstance(answers, list):
-        cause = "there is no 'answers'" if answers is None else f"'answers' is {shown(answers)}; it must be a list"
+        cause = "there is no 'answers'" if answers is None else f"'answers' is {clip_repr(answers)}; it must be a list"
         yield Problem(kind="no answers", cause=cause, fix='a question without an answer has "answers": []')
         return
     contexts = context_list(row.values["context"])
@@ -109,10 +109,12 @@ def _problems_of_one(
     repaired: Mapping[str, Any] | None,
 ) -> Iterator[Problem]:
     if not _is_complete(answer):
-        yield Problem(kind="incomplete answer", cause=f"answer {number} is {shown(answer)}", fix="give text and start")
+        yield Problem(
+            kind="incomplete answer", cause=f"answer {number} is {clip_repr(answer)}", fix="give text and start"
+        )
         return
     if not _has_document(answer, contexts):
-        yield Problem(kind="no such document", cause=f"answer {number} is of document {shown(answer['document'])}")
+        yield Problem(kind="no such document", cause=f"answer {number} is of document {clip_repr(answer['document'])}")
         return
     text, start, context = answer["text"], answer["start"], contexts[answer.get("document", 0)]
     if not text.strip():
@@ -120,11 +122,11 @@ def _problems_of_one(
         yield Problem(kind="empty answer", cause=f"answer {number} is empty", fix=fix)
     elif start < 0 or context[start : start + len(text)] != text:
         standing = context[max(0, start) : max(0, start) + len(text)]
-        cause = f"answer {number} is {shown(text)}, and at {start} the context has {shown(standing)}"
+        cause = f"answer {number} is {clip_repr(text)}, and at {start} the context has {clip_repr(standing)}"
         fix = "mend it with --fix" if repaired is not None else "correct 'start': it counts characters, from 0"
         yield Problem(kind="misaligned answer", cause=cause, fix=fix, repaired=repaired)
     elif text != text.strip():
-        cause = f"answer {number} begins or ends with space: {shown(text)}"
+        cause = f"answer {number} begins or ends with space: {clip_repr(text)}"
         fix = "mend it with --fix"
         yield Problem(kind="space at an answer's edge", cause=cause, fix=fix, serious=False, repaired=repaired)
 

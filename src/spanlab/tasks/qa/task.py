@@ -27,7 +27,7 @@ from spanlab.tasks.result import Mistake, Scores, about
 from spanlab.tasks.sample import Arrays, Sample
 from spanlab.tasks.script_language import script_language
 from spanlab.tasks.spans.representation import SpanConfig
-from spanlab.tasks.validation import Problem, shown
+from spanlab.tasks.validation import Problem, clip_repr
 from spanlab.tasks.windows import InputWindow, Windower
 from spanlab.text.tokens import Tokens
 from spanlab.training.config import TrainingConfig
@@ -212,7 +212,9 @@ class QuestionAnswering(Task[QaExample, QaResult]):
     def read_result(self, row: Row, index: int, example: QaExample) -> QaResult:
         answer = row.values.get("answer")
         if not isinstance(answer, str):
-            raise row.error(f"'answer' is {shown(answer)}; it must be text", 'give the text of the answer, "" for none')
+            raise row.error(
+                f"'answer' is {clip_repr(answer)}; it must be text", 'give the text of the answer, "" for none'
+            )
         return QaResult(
             id=str(index) if example.id is None else example.id,
             answer=answer,

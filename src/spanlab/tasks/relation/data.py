@@ -11,7 +11,7 @@ from typing import Any
 from spanlab.metrics.relations import EntityRelations
 from spanlab.tasks.formats.row import Row
 from spanlab.tasks.spans.labelled import TextSpan, span_problems
-from spanlab.tasks.validation import Problem, read_id, shown, text_problems
+from spanlab.tasks.validation import Problem, clip_repr, read_id, text_problems
 
 NO_RELATION = "no_relation"
 """A relation with this label says that there is none, as TACRED writes it."""
@@ -62,7 +62,9 @@ def relation_problems(row: Row, entities: int) -> Iterator[Problem]:
     """What is wrong with the relations of a row with so many entities."""
     values = row.values.get("relations")
     if not isinstance(values, list):
-        cause = "there is no 'relations'" if values is None else f"'relations' is {shown(values)}; it must be a list"
+        cause = (
+            "there is no 'relations'" if values is None else f"'relations' is {clip_repr(values)}; it must be a list"
+        )
         yield Problem(kind="no relations", cause=cause, fix='a text without any has "relations": []')
         return
     seen = set()
@@ -78,18 +80,18 @@ def relation_problems(row: Row, entities: int) -> Iterator[Problem]:
 
 def _relation_faults(number: int, value: Any, entities: int) -> Iterator[Problem]:  # noqa: ANN401 (anything JSON holds)
     if not isinstance(value, Mapping) or not {"head", "tail", "label"} <= value.keys():
-        cause = f"relation {number} is {shown(value)}"
+        cause = f"relation {number} is {clip_repr(value)}"
         yield Problem(kind="incomplete relation", cause=cause, fix="give head, tail and label")
         return
     for name in ("head", "tail"):
-        where = f"'{name}' of relation {number} is {shown(value[name])}"
+        where = f"'{name}' of relation {number} is {clip_repr(value[name])}"
         if type(value[name]) is not int:
             yield Problem(kind="index is no number", cause=f"{where}; it must be the number of an entity")
         elif not 0 <= value[name] < entities:
             cause = f"{where}, and there are {entities} entities"
             yield Problem(kind="relation to a missing entity", cause=cause, fix="count entities from 0")
     if not isinstance(value["label"], str) or not value["label"].strip():
-        cause = f"'label' of relation {number} is {shown(value['label'])}; it must be text"
+        cause = f"'label' of relation {number} is {clip_repr(value['label'])}; it must be text"
         yield Problem(kind="empty label", cause=cause)
     if value["head"] == value["tail"]:
         cause = f"relation {number} leads from entity {value['head']} to itself"

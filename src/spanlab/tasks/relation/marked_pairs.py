@@ -122,11 +122,11 @@ def _window(
     tokens: Tokens, pair: tuple[TokenRange, TokenRange], windower: Windower, added: int
 ) -> tuple[Tokens, list[TokenRange], bool] | None:
     """The part of a text around a pair that leaves room for its markers, and whether text was cut off on request."""
-    room = windower.cutting.length - windower.reserved() - added
-    if len(tokens) <= room or windower.cutting.long_text == "error":  # then framing refuses what is too long
+    room = windower.length - windower.reserved() - added
+    if len(tokens) <= room or windower.long_text == "error":  # then framing refuses what is too long
         return tokens, list(pair), False
     low, high = min(one.first for one in pair), max(one.last for one in pair) + 1
-    truncate = windower.cutting.long_text == "truncate"
+    truncate = windower.long_text == "truncate"
     begin = 0 if truncate else min(max(0, low - (room - (high - low)) // 2), len(tokens) - room)
     if high > begin + room or low < begin:
         return None

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 from spanlab.tasks.formats.row import Row
-from spanlab.tasks.validation import Problem, shown
+from spanlab.tasks.validation import Problem, clip_repr
 
 _LATIN = 0x250
 """The first character behind the Latin letters: only their words are sure to be whole in an entity."""
@@ -39,7 +39,7 @@ def span_problems(row: Row, field: str = "spans") -> Iterator[Problem]:
     """What is wrong with the spans of a row whose text is right; `repaired` mends all that can be mended at once."""
     text, values = str(row.values["text"]), row.values.get(field)
     if not isinstance(values, list):
-        cause = f"there is no '{field}'" if values is None else f"'{field}' is {shown(values)}; it must be a list"
+        cause = f"there is no '{field}'" if values is None else f"'{field}' is {clip_repr(values)}; it must be a list"
         yield Problem(kind=f"no {field}", cause=cause, fix=f'a text without any has "{field}": []')
         return
     shapeless = [problem for number, value in enumerate(values) for problem in _shape_problems(number, value)]
@@ -57,16 +57,20 @@ def span_problems(row: Row, field: str = "spans") -> Iterator[Problem]:
 
 def _shape_problems(number: int, value: Any) -> Iterator[Problem]:  # noqa: ANN401 (anything JSON holds)
     if not isinstance(value, Mapping) or not {"start", "end", "label"} <= value.keys():
-        yield Problem(kind="incomplete span", cause=f"span {number} is {shown(value)}", fix="give start, end and label")
+        yield Problem(
+            kind="incomplete span", cause=f"span {number} is {clip_repr(value)}", fix="give start, end and label"
+        )
         return
     for name in ("start", "end"):
         if type(value[name]) is not int:
             yield Problem(
                 kind="offset is no number",
-                cause=f"'{name}' of span {number} is {shown(value[name])}; it must be a whole number",
+                cause=f"'{name}' of span {number} is {clip_repr(value[name])}; it must be a whole number",
             )
     if not isinstance(value["label"], str) or not value["label"].strip():
-        yield Problem(kind="empty label", cause=f"'label' of span {number} is {shown(value['label'])}; it must be text")
+        yield Problem(
+            kind="empty label", cause=f"'label' of span {number} is {clip_repr(value['label'])}; it must be text"
+        )
 
 
 def _place_problems(text: str, span: TextSpan, mended: TextSpan, repaired: Mapping[str, Any]) -> Iterator[Problem]:

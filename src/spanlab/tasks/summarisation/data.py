@@ -19,7 +19,7 @@ from spanlab.tasks.result import Result
 from spanlab.tasks.script_language import script_language
 from spanlab.tasks.spans.html import draw_spans
 from spanlab.tasks.summarisation.decode import Limit, LimitUnit, sentence_words
-from spanlab.tasks.validation import Problem, shown, text_problems
+from spanlab.tasks.validation import Problem, clip_repr, text_problems
 from spanlab.text.sentences import sentence_spans
 
 _ORDERS = (1, 2)
@@ -154,7 +154,7 @@ def document_problems(row: Row) -> Iterator[Problem]:
 def _list_problems(sentences: Sequence[Any]) -> Iterator[Problem]:
     wrong = next((each for each in sentences if not isinstance(each, str)), None)
     if wrong is not None:
-        yield Problem(kind="wrong type", cause=f"a sentence is {shown(wrong)}; it must be text")
+        yield Problem(kind="wrong type", cause=f"a sentence is {clip_repr(wrong)}; it must be text")
     elif not any(each.strip() for each in sentences):
         yield Problem(kind="no sentence", cause="the document has no sentence", fix="leave it out")
     else:
@@ -182,7 +182,7 @@ def key_problems(row: Row) -> Iterator[Problem]:
 
 def _label_problems(labels: Any, document: Any) -> Iterator[Problem]:  # noqa: ANN401 (anything JSON holds)
     if not isinstance(labels, list | tuple):
-        yield Problem(kind="wrong type", cause=f"'labels' is {shown(labels)}; it must be a list")
+        yield Problem(kind="wrong type", cause=f"'labels' is {clip_repr(labels)}; it must be a list")
     elif not isinstance(document, list | tuple):
         fix = 'write the text as "sentences": [], so that it is clear which is which'
         yield Problem(kind="labels without sentences", cause="there are labels, but no list of sentences", fix=fix)
@@ -190,7 +190,7 @@ def _label_problems(labels: Any, document: Any) -> Iterator[Problem]:  # noqa: A
         cause = f"{len(labels)} labels for {len(document)} sentences"
         yield Problem(kind="labels of another length", cause=cause, fix="give each sentence its label")
     elif any(not isinstance(label, int) or label not in (0, 1) for label in labels):
-        yield Problem(kind="wrong label", cause=f"'labels' is {shown(labels)}; a label is 0 or 1")
+        yield Problem(kind="wrong label", cause=f"'labels' is {clip_repr(labels)}; a label is 0 or 1")
     elif not any(label and each.strip() for label, each in zip(labels, document, strict=True)):
         yield Problem(kind="nothing key", cause="no sentence is labelled 1", serious=False)
 
@@ -229,9 +229,9 @@ def _read_limit(row: Row) -> Limit | None:
     if amount is None:
         return None
     if unit not in get_args(LimitUnit):
-        raise ConfigError(f"'limit_by' is {shown(unit)}", fix=f"use one of {', '.join(get_args(LimitUnit))}")
+        raise ConfigError(f"'limit_by' is {clip_repr(unit)}", fix=f"use one of {', '.join(get_args(LimitUnit))}")
     if isinstance(amount, bool) or not isinstance(amount, int | float):
-        raise ConfigError(f"'limit' is {shown(amount)}; it must be a number")
+        raise ConfigError(f"'limit' is {clip_repr(amount)}; it must be a number")
     return Limit(amount=float(amount), unit=unit)
 
 

@@ -37,7 +37,7 @@ from spanlab.tasks.summarisation.data import (
 from spanlab.tasks.summarisation.decode import Limit, LimitUnit, lead_sentences, select_sentences
 from spanlab.tasks.summarisation.heads import SentenceHead
 from spanlab.tasks.summarisation.windows import cut_document
-from spanlab.tasks.validation import Problem, shown
+from spanlab.tasks.validation import Problem, clip_repr
 from spanlab.tasks.windows import Windower
 from spanlab.text.sentences import sentence_spans
 from spanlab.training.config import TrainingConfig
@@ -200,7 +200,7 @@ class Summarisation(Task[SummaryExample, SummaryResult]):
         """A summary from a file, whoever wrote it."""
         summary = row.values.get("summary")
         if not isinstance(summary, str):
-            raise row.error(f"'summary' is {shown(summary)}; it must be text", 'write {"summary": "…"}')
+            raise row.error(f"'summary' is {clip_repr(summary)}; it must be text", 'write {"summary": "…"}')
         name = str(index) if example.id is None else example.id
         return SummaryResult(id=name, sentences=(), summary=summary, text=example.text)
 
