@@ -23,7 +23,7 @@ from benchmarks.summarisation import show, write_parts
 from spanlab.encoder import CausalLMHead, Encoder, preset, save_model
 from spanlab.inference.load import load
 from spanlab.inference.predictor import Predictor
-from spanlab.metrics.rouge import score_rouge
+from spanlab.metrics.generation import score_rouge
 from spanlab.tasks.config import TaskDataConfig
 from spanlab.tasks.examples import read_labelled
 from spanlab.tasks.generation import Generation

@@ -46,7 +46,7 @@ def test_seeds() -> None:
 def test_refusals() -> None:
     with pytest.raises(InputError, match="no scores to average"):
         mean_interval([])
-    with pytest.raises(InputError, match="a confidence of 95"):
+    with pytest.raises(InputError, match="the confidence is 95"):
         mean_interval([1.0], confidence=95)
     with pytest.raises(InputError, match="2 gold scores and 1 predicted"):
         difference_interval([1.0, 2.0], [1.0])

@@ -1,4 +1,4 @@
-"""Coreference scores: the reference scorer's cases, LEA's published ones, and the definitions written out naively."""
+"""Coreference scores: the reference scorer's cases, LEA's published ones, the definitions written out naively; GAP."""
 
 from itertools import combinations, permutations
 from pathlib import Path
@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spanlab.errors import InputError
-from spanlab.metrics.coref import score_clusters
+from spanlab.metrics.coref import score_clusters, score_gap
 from spanlab.text.conll_coref import read_conll_coref
 from tests.metrics.coref_cases import CASES, Case
 
@@ -161,3 +161,22 @@ def test_names_and_refusals() -> None:
     assert set(score_clusters([[]], [[]])) == names
     with pytest.raises(InputError, match="1 gold documents and 0 predicted"):
         score_clusters([[]], [])
+
+
+def test_gap_counted_by_hand() -> None:
+    gold = [(True, False), (True, False), (False, True), (False, False), (False, True), (True, False)]
+    predicted = [(True, False), (False, True), (False, True), (True, False), (False, False), (True, True)]
+    genders = ["masculine"] * 3 + ["feminine"] * 3
+    scores = score_gap(gold, predicted, genders)
+    # right: questions 0, 2 and 5; said: 6; wanted: 5
+    assert scores["precision"] == pytest.approx(100 * 3 / 6)
+    assert scores["recall"] == pytest.approx(100 * 3 / 5)
+    assert scores["f1"] == pytest.approx(100 * 6 / 11)
+    assert scores["masculine_f1"] == pytest.approx(100 * 2 / 3)  # 2 right of 3 said and 3 wanted
+    assert scores["feminine_f1"] == pytest.approx(100 * 2 / 5)  # 1 right of 3 said and 2 wanted
+    assert scores["bias"] == pytest.approx(3 / 5)
+
+
+def test_gap_without_a_positive_answer() -> None:
+    scores = score_gap([(True, False)], [(False, False)], ["feminine"])
+    assert set(scores.values()) == {0.0}

@@ -99,7 +99,7 @@ def test_the_order_of_entities_does_not_matter_and_that_of_head_and_tail_does() 
 
 
 def test_refusals() -> None:
-    with pytest.raises(InputError, match="the relation 'r' goes from entity 0 to 2, and there are 2"):
+    with pytest.raises(InputError, match="the relation 'r' links entities 0 and 2, but there are 2"):
         text([(0, 1, "A"), (2, 3, "B")], [(0, 2, "r")])
     with pytest.raises(InputError, match="1 gold texts and 2 predicted"):
         score_relations(["a"], ["a", "b"])

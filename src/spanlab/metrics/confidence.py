@@ -1,9 +1,9 @@
-"""How sure a mean is: bootstrap intervals over the examples of a test set.
+"""Confidence of a mean score: bootstrap intervals over the examples of a test set.
 
 What enters is a score for each example (of one system, or of two on the same examples); what leaves is the mean, or the
-mean difference, and the interval that holds it with the given confidence: the percentiles of the means of test sets
-drawn from this one with replacement (Efron 1979; paired for two systems, Koehn 2004). It is for means of scores by the
-example, such as exact match; corpus-wide scores such as micro F1 are none.
+mean difference, and its interval at the given confidence: percentiles of the means of test sets drawn from this one
+with replacement (Efron 1979; paired for two systems, Koehn 2004). It is for means of scores per example, such as exact
+match, not for corpus-wide scores such as micro F1.
 """
 
 from collections.abc import Sequence
@@ -12,12 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from spanlab.errors import InputError
-from spanlab.metrics.pairing import check_paired
+from spanlab.metrics.precision_recall import check_paired
 
 
 @dataclass(frozen=True, kw_only=True)
 class Interval:
-    """A mean and the bounds it lies between."""
+    """A mean and its confidence bounds."""
 
     mean: float
     low: float
@@ -32,7 +32,7 @@ def mean_interval(
     if not row.size:
         raise InputError("there are no scores to average")
     if not 0 < confidence < 1:
-        raise InputError(f"a confidence of {confidence}", fix="choose one between 0 and 1, such as 0.95")
+        raise InputError(f"the confidence is {confidence}; it must be between 0 and 1", fix="use 0.95, for example")
     generator = np.random.default_rng(seed)
     draws = (row[generator.integers(0, row.size, row.size)].mean() for _ in range(resamples))
     tail = (1 - confidence) / 2
@@ -48,7 +48,7 @@ def difference_interval(
     resamples: int = 2000,
     seed: int = 0,
 ) -> Interval:
-    """By how much the scores exceed a baseline's on the same examples; an interval without 0 is a difference."""
+    """The mean difference to a baseline on the same examples; significant when the interval excludes 0."""
     check_paired(scores, baseline, "scores")
     paired = np.asarray(scores, dtype=np.float64) - np.asarray(baseline, dtype=np.float64)
     return mean_interval(paired.tolist(), confidence=confidence, resamples=resamples, seed=seed)

@@ -1,17 +1,20 @@
-"""Coreference: how far predicted clusters of mentions agree with the gold ones.
+"""Coreference: agreement of predicted and gold clusters of mentions, and GAP's pronouns.
 
-What enters is the clusters of each document; a mention is anything that can be compared, such as a span. What leaves
-is precision, recall and F1 in percent of
+What enters is the clusters of each document; a mention is any hashable value, such as a span. What leaves is precision,
+recall and F1 in percent of
 
-- `muc` (Vilain et al. 1995): links; blind to clusters of one mention;
-- `b3` (Bagga and Baldwin 1998): for each mention the share of its cluster that is right;
-- `ceafe` (Luo 2005, phi4): clusters matched one to one as well as they can be;
+- `muc` (Vilain et al. 1995): links; ignores clusters of one mention;
+- `b3` (Bagga and Baldwin 1998): for each mention the correct share of its cluster;
+- `ceafe` (Luo 2005, phi4): the best one-to-one matching of clusters;
 - `lea` (Moosavi and Strube 2016): links of each cluster, weighted by its size; a single mention links to itself;
-- `mention`: the mentions, whatever their clusters;
+- `mention`: the mentions, regardless of clusters;
 
 and `conll_f1`, the mean of the first three. As in the reference scorer (Pradhan et al. 2014), counts are added up over
-all documents before anything is divided, nothing is done to mentions that only one side has, and a mention that is
-given twice counts once, in the first cluster that holds it.
+all documents before dividing, mentions that only one side has are kept as they are, and a mention given twice counts
+once, in the first cluster that contains it.
+
+GAP (Webster et al. 2018) asks whether a pronoun refers to each of two names: precision, recall and F1 over all pairs of
+a pronoun and a name, F1 by gender, and `bias`, the feminine F1 over the masculine (1 is fair).
 """
 
 from collections import Counter
@@ -20,11 +23,12 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from spanlab.metrics.pairing import check_paired
-from spanlab.metrics.precision_recall import named_scores, percent
+from spanlab.metrics.precision_recall import check_paired, harmonic_mean, named_scores, percent
 
 Clusters = Sequence[Iterable[Hashable]]
 """The clusters of one document."""
+GapAnswers = Sequence[tuple[bool, bool]]
+"""For each pronoun, whether it refers to the first and to the second name."""
 
 _Partition = list[frozenset[Hashable]]
 _Score = Callable[[frozenset[Hashable], Counter[int], _Partition], tuple[float, float]]
@@ -33,7 +37,7 @@ _Score = Callable[[frozenset[Hashable], Counter[int], _Partition], tuple[float, 
 def score_clusters(
     gold: Sequence[Clusters], predicted: Sequence[Clusters], *, singletons: bool = True
 ) -> dict[str, float]:
-    """All the scores, documents side by side; without `singletons`, clusters of one mention count on neither side."""
+    """All scores, document by document; `singletons=False` drops clusters of one mention on both sides."""
     check_paired(gold, predicted, "documents")
     keys = [_partition(clusters, singletons=singletons) for clusters in gold]
     responses = [_partition(clusters, singletons=singletons) for clusters in predicted]
@@ -48,7 +52,7 @@ def score_clusters(
 
 
 def _partition(clusters: Clusters, *, singletons: bool) -> _Partition:
-    """The clusters as sets, each mention in the first that has it, without what is then empty."""
+    """The clusters as disjoint sets: each mention in the first cluster that has it, empty clusters dropped."""
     seen: set[Hashable] = set()
     partition = []
     for cluster in clusters:
@@ -60,34 +64,34 @@ def _partition(clusters: Clusters, *, singletons: bool) -> _Partition:
 
 
 def _overlaps(clusters: _Partition, others: _Partition) -> list[Counter[int]]:
-    """For each cluster, how many of its mentions lie in which other cluster."""
-    home = {mention: index for index, other in enumerate(others) for mention in other}
-    return [Counter(home[mention] for mention in cluster if mention in home) for cluster in clusters]
+    """For each cluster, how many of its mentions are in which cluster of the other side."""
+    cluster_of = {mention: index for index, other in enumerate(others) for mention in other}
+    return [Counter(cluster_of[mention] for mention in cluster if mention in cluster_of) for cluster in clusters]
 
 
 def _summed(documents: Sequence[_Partition], others: Sequence[_Partition], score: _Score) -> float:
-    """What `score` says of every cluster of all documents, in percent of what it could have said."""
-    part, whole = 0.0, 0.0
+    """The sum of `score` over all clusters of all documents, in percent of its maximum."""
+    total, maximum = 0.0, 0.0
     for clusters, other in zip(documents, others, strict=True):
         for cluster, shares in zip(clusters, _overlaps(clusters, other), strict=True):
             gained, possible = score(cluster, shares, other)
-            part += gained
-            whole += possible
-    return percent(part, whole)
+            total += gained
+            maximum += possible
+    return percent(total, maximum)
 
 
 def _muc(cluster: frozenset[Hashable], shares: Counter[int], _: _Partition) -> tuple[float, float]:
-    """Links needed to join the cluster, and those that the other side's pieces of it save."""
+    """The links of the cluster that the other side has, and all links needed to join it."""
     return shares.total() - len(shares), len(cluster) - 1
 
 
 def _b_cubed(cluster: frozenset[Hashable], shares: Counter[int], _: _Partition) -> tuple[float, float]:
-    """Each mention's share of its cluster that the other side keeps with it."""
+    """For each mention, the share of its cluster that the other side puts with it."""
     return sum(share**2 for share in shares.values()) / len(cluster), len(cluster)
 
 
 def _lea(cluster: frozenset[Hashable], shares: Counter[int], others: _Partition) -> tuple[float, float]:
-    """The share of the cluster's links that the other side has too, times its size."""
+    """The share of the cluster's links that the other side has, times its size."""
     size = len(cluster)
     if size == 1:
         return float(any(len(others[index]) == 1 for index in shares)), 1
@@ -110,7 +114,36 @@ def _best_matching(key: _Partition, response: _Partition) -> float:
 
 
 def _mentions(keys: Sequence[_Partition], responses: Sequence[_Partition]) -> dict[str, float]:
-    wanted = [frozenset[Hashable]().union(*key) for key in keys]
-    found = [frozenset[Hashable]().union(*response) for response in responses]
-    right = sum(len(key & response) for key, response in zip(wanted, found, strict=True))
-    return named_scores("mention", percent(right, sum(map(len, found))), percent(right, sum(map(len, wanted))))
+    gold = [frozenset[Hashable]().union(*key) for key in keys]
+    predicted = [frozenset[Hashable]().union(*response) for response in responses]
+    correct = sum(len(key & response) for key, response in zip(gold, predicted, strict=True))
+    return named_scores("mention", percent(correct, sum(map(len, predicted))), percent(correct, sum(map(len, gold))))
+
+
+def score_gap(gold: GapAnswers, predicted: GapAnswers, genders: Sequence[str]) -> dict[str, float]:
+    """`precision`, `recall`, `f1`, `masculine_f1`, `feminine_f1` and `bias`; division by zero gives 0."""
+    check_paired(gold, predicted, "questions")
+    check_paired(gold, genders, "questions")
+    precision, recall, f1 = _gap_scores(gold, predicted)
+    by_gender = {}
+    for gender in ("masculine", "feminine"):
+        chosen = [index for index, pronoun_gender in enumerate(genders) if pronoun_gender == gender]
+        by_gender[gender] = _gap_scores([gold[i] for i in chosen], [predicted[i] for i in chosen])[2]
+    masculine, feminine = by_gender["masculine"], by_gender["feminine"]
+    return {
+        "precision": precision,
+        "recall": recall,
+        "f1": f1,
+        "masculine_f1": masculine,
+        "feminine_f1": feminine,
+        "bias": feminine / masculine if masculine else 0.0,
+    }
+
+
+def _gap_scores(gold: GapAnswers, predicted: GapAnswers) -> tuple[float, float, float]:
+    """Precision, recall and F1 of the positive answers."""
+    pairs = [pair for answers in zip(gold, predicted, strict=True) for pair in zip(*answers, strict=True)]
+    correct = sum(truth and answer for truth, answer in pairs)
+    precision = percent(correct, sum(answer for _, answer in pairs))
+    recall = percent(correct, sum(truth for truth, _ in pairs))
+    return precision, recall, harmonic_mean(precision, recall)

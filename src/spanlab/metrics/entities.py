@@ -1,15 +1,13 @@
-"""Named entities: a predicted span is right when a gold span has its boundaries and its label.
+"""Named entities: a predicted span is correct when a gold span has the same boundaries and label.
 
-What enters is labelled spans (of characters or words; nested ones are spans like any other, repeated ones count once),
-or tags; what leaves is micro `precision`, `recall` and `f1` and `macro_f1`, in percent. Tags are scored as
-conlleval and seqeval do it; spans need no scheme.
+What enters is labelled spans (of characters or words, nested or not; duplicates count once), or tags; what leaves is
+micro `precision`, `recall` and `f1` and `macro_f1`, in percent. Tags are scored as in conlleval and seqeval.
 """
 
 from collections.abc import Iterable, Sequence
 
 from spanlab.errors import InputError
-from spanlab.metrics.pairing import check_paired
-from spanlab.metrics.precision_recall import LabelScores, label_table, micro_and_macro
+from spanlab.metrics.precision_recall import LabelScores, check_paired, label_table, micro_and_macro
 from spanlab.text.tag_schemes import LabelledSpan, TagScheme, detect_scheme, tags_to_spans
 
 Spans = Iterable[tuple[int, int, str]]
@@ -35,7 +33,7 @@ def score_tags(
 ) -> dict[str, float]:
     """The scores of predicted tags, sentence by sentence.
 
-    Without a `scheme` it is told from the gold tags alone: predicted tags may break any rule.
+    Without a `scheme` it is detected from the gold tags alone: predicted tags may break any rule.
     """
     gold_spans, predicted_spans = tagged_spans(gold, predicted, scheme=scheme, strict=strict)
     return score_entities(gold_spans, predicted_spans)
@@ -50,13 +48,13 @@ def tagged_spans(
 ) -> tuple[list[list[LabelledSpan]], list[list[LabelledSpan]]]:
     """The spans of gold and of predicted tags, for `score_entities` and `entity_table`."""
     check_paired(gold, predicted, "sentences")
-    for number, (wanted, found) in enumerate(zip(gold, predicted, strict=True), 1):
-        if len(wanted) != len(found):
-            raise InputError(f"sentence {number} has {len(wanted)} gold tags and {len(found)} predicted")
-    known = scheme or detect_scheme(gold)
+    for number, (gold_tags, tags) in enumerate(zip(gold, predicted, strict=True), 1):
+        if len(gold_tags) != len(tags):
+            raise InputError(f"sentence {number} has {len(gold_tags)} gold tags and {len(tags)} predicted")
+    scheme = scheme or detect_scheme(gold)
     return (
-        [tags_to_spans(tags, known, strict=strict) for tags in gold],
-        [tags_to_spans(tags, known, strict=strict) for tags in predicted],
+        [tags_to_spans(tags, scheme, strict=strict) for tags in gold],
+        [tags_to_spans(tags, scheme, strict=strict) for tags in predicted],
     )
 
 

@@ -1,29 +1,39 @@
-"""Precision, recall and F1 over sets of labelled things: the arithmetic that entities, relations and classes share.
+"""Precision, recall and F1 over sets of labelled items: what entities, relations and classes share.
 
-What enters is one set of gold and one of predicted things for each text; a thing is right when the other set of the
-same text holds its equal. What leaves is percentages: micro over all things, macro as the plain mean of the labels'
-F1. The labels of the macro mean are those seen in gold or predicted, as in seqeval and scikit-learn. Where there is
-nothing to divide by, a score is 0.
+What enters is a set of gold and a set of predicted items for each text; an item is correct when the other set of the
+same text contains it. What leaves is percentages: micro over all items, macro as the mean of the labels' F1. The labels
+of the macro mean are those seen in gold or predicted, as in seqeval and scikit-learn. Division by zero gives 0.
 """
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence, Sized
 from dataclasses import dataclass
 from typing import TypeVar
 
-from spanlab.metrics.pairing import check_paired
+from spanlab.errors import InputError
 
-Thing = TypeVar("Thing", bound=Hashable)
+Item = TypeVar("Item", bound=Hashable)
 
 
 @dataclass(frozen=True, kw_only=True)
 class LabelScores:
-    """How well one label is found, in percent, and how many gold things carry it."""
+    """Scores of one label in percent, and its number of gold items."""
 
     precision: float
     recall: float
     f1: float
     support: int
+
+
+def check_paired(gold: Sized, predicted: Sized, what: str) -> None:
+    """Raise where two lists of `what` differ in length or are empty."""
+    if len(gold) != len(predicted):
+        raise InputError(
+            f"{len(gold)} gold {what} and {len(predicted)} predicted",
+            fix="give one prediction for each, in the same order",
+        )
+    if not len(gold):
+        raise InputError(f"there are no {what} to score")
 
 
 def percent(part: float, whole: float) -> float:
@@ -37,20 +47,22 @@ def harmonic_mean(precision: float, recall: float) -> float:
 
 
 def label_table(
-    gold: Sequence[Iterable[Thing]], predicted: Sequence[Iterable[Thing]], label_of: Callable[[Thing], str]
+    gold: Sequence[Iterable[Item]], predicted: Sequence[Iterable[Item]], label_of: Callable[[Item], str]
 ) -> dict[str, LabelScores]:
     """The scores of each label, in alphabetical order."""
-    correct, found, wanted = _count(gold, predicted, label_of)
-    return {label: _scores(correct[label], found[label], wanted[label]) for label in sorted(found | wanted)}
+    correct, predicted_counts, gold_counts = _count(gold, predicted, label_of)
+    labels = sorted(predicted_counts | gold_counts)
+    return {label: _scores(correct[label], predicted_counts[label], gold_counts[label]) for label in labels}
 
 
 def micro_and_macro(
-    gold: Sequence[Iterable[Thing]], predicted: Sequence[Iterable[Thing]], label_of: Callable[[Thing], str]
+    gold: Sequence[Iterable[Item]], predicted: Sequence[Iterable[Item]], label_of: Callable[[Item], str]
 ) -> dict[str, float]:
-    """`precision`, `recall` and `f1` over all things, and `macro_f1` over their labels."""
-    correct, found, wanted = _count(gold, predicted, label_of)
-    micro = _scores(correct.total(), found.total(), wanted.total())
-    by_label = [_scores(correct[label], found[label], wanted[label]).f1 for label in found | wanted]
+    """`precision`, `recall` and `f1` over all items, and `macro_f1` over their labels."""
+    correct, predicted_counts, gold_counts = _count(gold, predicted, label_of)
+    micro = _scores(correct.total(), predicted_counts.total(), gold_counts.total())
+    labels = predicted_counts | gold_counts
+    by_label = [_scores(correct[label], predicted_counts[label], gold_counts[label]).f1 for label in labels]
     macro_f1 = sum(by_label) / len(by_label) if by_label else 0.0
     return {"precision": micro.precision, "recall": micro.recall, "f1": micro.f1, "macro_f1": macro_f1}
 
@@ -62,18 +74,18 @@ def named_scores(name: str, precision: float, recall: float) -> dict[str, float]
 
 
 def _count(
-    gold: Sequence[Iterable[Thing]], predicted: Sequence[Iterable[Thing]], label_of: Callable[[Thing], str]
+    gold: Sequence[Iterable[Item]], predicted: Sequence[Iterable[Item]], label_of: Callable[[Item], str]
 ) -> tuple[Counter[str], Counter[str], Counter[str]]:
-    """How many things of each label are right, predicted, and gold."""
+    """How many items of each label are correct, predicted and gold."""
     check_paired(gold, predicted, "texts")
-    correct, found, wanted = Counter[str](), Counter[str](), Counter[str]()
-    for gold_things, predicted_things in zip(map(set, gold), map(set, predicted), strict=True):
-        correct.update(map(label_of, gold_things & predicted_things))
-        found.update(map(label_of, predicted_things))
-        wanted.update(map(label_of, gold_things))
-    return correct, found, wanted
+    correct, predicted_counts, gold_counts = Counter[str](), Counter[str](), Counter[str]()
+    for gold_items, predicted_items in zip(map(set, gold), map(set, predicted), strict=True):
+        correct.update(map(label_of, gold_items & predicted_items))
+        predicted_counts.update(map(label_of, predicted_items))
+        gold_counts.update(map(label_of, gold_items))
+    return correct, predicted_counts, gold_counts
 
 
-def _scores(correct: int, found: int, wanted: int) -> LabelScores:
-    precision, recall = percent(correct, found), percent(correct, wanted)
-    return LabelScores(precision=precision, recall=recall, f1=harmonic_mean(precision, recall), support=wanted)
+def _scores(correct: int, predicted: int, gold: int) -> LabelScores:
+    precision, recall = percent(correct, predicted), percent(correct, gold)
+    return LabelScores(precision=precision, recall=recall, f1=harmonic_mean(precision, recall), support=gold)

@@ -1,13 +1,13 @@
-"""Relations: the label of a given pair, or entities and relations found together.
+"""Relations: the label of a given pair, or entities and relations extracted together.
 
 What enters is a label for each pair, or for each text its entities and the relations among them; what leaves is
-`precision`, `recall`, `f1` and `macro_f1` in percent. Three rules are in use:
+`precision`, `recall`, `f1` and `macro_f1` in percent. Three rules are common:
 
-- TACRED's: micro scores over the pairs, where "no relation" is neither something to find nor something found.
+- TACRED's: micro scores over the pairs, where "no relation" counts neither as gold nor as predicted.
 - SemEval-2010 task 8's official one, "(9+1)-way with directionality taken into account": the two directions of a
-  relation are one class, but a prediction is right only with its direction; `Other` and relations that the key does not
-  hold are left out; the official score is `macro_f1`.
-- Joint extraction: a relation is right when its label and both its entities are, with their types (strict) or by their
+  relation are one class, but a prediction is correct only with its direction; `Other` and relations absent from the key
+  are left out; the official score is `macro_f1`.
+- Joint extraction: a relation is correct when its label and both entities are, with their types (strict) or by
   boundaries alone.
 """
 
@@ -17,8 +17,7 @@ from dataclasses import dataclass
 
 from spanlab.errors import InputError
 from spanlab.metrics.entities import score_entities
-from spanlab.metrics.pairing import check_paired
-from spanlab.metrics.precision_recall import LabelScores, label_table, micro_and_macro, named_scores
+from spanlab.metrics.precision_recall import LabelScores, check_paired, label_table, micro_and_macro, named_scores
 
 _DIRECTION = re.compile(r"\(e[12],e[12]\)$")
 
@@ -29,7 +28,7 @@ Relation = tuple[tuple[object, ...], tuple[object, ...], str]
 
 @dataclass(frozen=True, kw_only=True)
 class EntityRelations:
-    """The entities of a text and the relations among them: head and tail by their place in `entities`, and a label."""
+    """The entities of a text and the relations among them: head and tail as indices of `entities`, and a label."""
 
     entities: tuple[Entity, ...]
     relations: tuple[tuple[int, int, str], ...]
@@ -38,7 +37,7 @@ class EntityRelations:
         for head, tail, label in self.relations:
             if not (0 <= head < len(self.entities) and 0 <= tail < len(self.entities)):
                 raise InputError(
-                    f"the relation '{label}' goes from entity {head} to {tail}, and there are {len(self.entities)}",
+                    f"the relation '{label}' links entities {head} and {tail}, but there are {len(self.entities)}",
                     fix="count entities from 0",
                 )
 
@@ -46,7 +45,7 @@ class EntityRelations:
 def score_relations(
     gold: Sequence[str], predicted: Sequence[str], *, no_relation: str = "no_relation"
 ) -> dict[str, float]:
-    """The scores of one label a pair, by TACRED's rule."""
+    """The scores of one label per pair, by TACRED's rule."""
     return micro_and_macro(_without(gold, no_relation), _without(predicted, no_relation), str)
 
 
@@ -76,30 +75,31 @@ def score_given_relations(gold: Sequence[EntityRelations], predicted: Sequence[E
     """The scores of relations among given entities, whose types do not count.
 
     `precision`, `recall` and `f1` are TACRED's micro scores. `macro_f1` is SemEval-2010 task 8's official score: the
-    mean over the relations that the key holds, both directions of one taken together, right only with the direction.
+    mean over the relations in the key, both directions taken together, correct only with the direction.
     """
-    wanted, found = [by_boundaries(text) for text in gold], [by_boundaries(text) for text in predicted]
-    known = {_label(relation) for text in wanted for relation in text}
-    in_key = [[relation for relation in text if _label(relation) in known] for text in found]
+    gold_relations = [by_boundaries(text) for text in gold]
+    predicted_relations = [by_boundaries(text) for text in predicted]
+    known = {_label(relation) for relations in gold_relations for relation in relations}
+    in_key = [[relation for relation in relations if _label(relation) in known] for relations in predicted_relations]
     return {
-        **micro_and_macro(wanted, found, _label),
-        "macro_f1": micro_and_macro(wanted, in_key, _label)["macro_f1"],
+        **micro_and_macro(gold_relations, predicted_relations, _label),
+        "macro_f1": micro_and_macro(gold_relations, in_key, _label)["macro_f1"],
     }
 
 
 def relation_label_table(
     gold: Sequence[EntityRelations], predicted: Sequence[EntityRelations], *, typed: bool
 ) -> dict[str, LabelScores]:
-    """The scores of each relation; `typed`: right only with the types of its entities."""
-    things = by_boundaries_and_types if typed else by_boundaries
-    return label_table([things(text) for text in gold], [things(text) for text in predicted], _label)
+    """The scores of each relation; `typed`: correct only with the types of its entities."""
+    relations_of = by_boundaries_and_types if typed else by_boundaries
+    return label_table([relations_of(text) for text in gold], [relations_of(text) for text in predicted], _label)
 
 
 def score_joint_relations(gold: Sequence[EntityRelations], predicted: Sequence[EntityRelations]) -> dict[str, float]:
-    """The scores of relations found together with their entities.
+    """The scores of relations extracted together with their entities.
 
-    `precision`, `recall`, `f1` and `macro_f1` are strict; `boundary_…` asks for the entities' boundaries only;
-    `entity_…` is of the entities themselves, with their types.
+    `precision`, `recall`, `f1` and `macro_f1` are strict; `boundary_…` ignores entity types; `entity_…` scores
+    the entities themselves, with their types.
     """
     check_paired(gold, predicted, "texts")
     strict = micro_and_macro(

@@ -1,9 +1,8 @@
-"""Similarity of sentences: how well predicted scores follow the gold ones.
+"""Sentence similarity: correlation of predicted and gold scores.
 
-What enters is two rows of numbers; what leaves is `pearson` (do they lie on a line) and `spearman` (are they in the
-same order, ties at the mean of their ranks), from -1 to 1. A correlation with a row that never varies is undefined;
-it is 0 here, because a model that says the same of every pair has told nothing, and because a mean or a comparison
-over tasks must not become NaN for it.
+What enters is two lists of numbers; what leaves is `pearson` (linear) and `spearman` (of ranks, ties at their mean
+rank), from -1 to 1. The correlation with a constant list is undefined; it is 0 here, because a model that gives every
+pair the same score has predicted nothing, and a mean over tasks must not become NaN.
 """
 
 from collections.abc import Sequence
@@ -12,7 +11,7 @@ import numpy as np
 from scipy.stats import rankdata
 
 from spanlab.errors import InputError
-from spanlab.metrics.pairing import check_paired
+from spanlab.metrics.precision_recall import check_paired
 
 
 def score_similarity(gold: Sequence[float], predicted: Sequence[float]) -> dict[str, float]:
@@ -27,23 +26,23 @@ def pearson(gold: Sequence[float], predicted: Sequence[float]) -> float:
 
 def spearman(gold: Sequence[float], predicted: Sequence[float]) -> float:
     """Spearman's rank correlation, ties sharing their mean rank; 0 when either row is constant."""
-    wanted, found = _rows(gold, predicted)
-    return _correlation(rankdata(wanted), rankdata(found))
+    gold_row, predicted_row = _rows(gold, predicted)
+    return _correlation(rankdata(gold_row), rankdata(predicted_row))
 
 
 def _rows(gold: Sequence[float], predicted: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
     """Both rows as float64, every number finite."""
     check_paired(gold, predicted, "scores")
-    wanted, found = np.asarray(gold, dtype=np.float64), np.asarray(predicted, dtype=np.float64)
-    for row, name in ((wanted, "gold"), (found, "predicted")):
+    rows = np.asarray(gold, dtype=np.float64), np.asarray(predicted, dtype=np.float64)
+    for row, name in zip(rows, ("gold", "predicted"), strict=True):
         if not np.isfinite(row).all():
-            place = int(np.flatnonzero(~np.isfinite(row))[0])
-            raise InputError(f"the {name} score {place + 1} is {row[place]}", fix="scores must be finite numbers")
-    return wanted, found
+            index = int(np.flatnonzero(~np.isfinite(row))[0])
+            raise InputError(f"the {name} score {index + 1} is {row[index]}", fix="scores must be finite numbers")
+    return rows
 
 
 def _correlation(first: np.ndarray, second: np.ndarray) -> float:
-    # Asked of the numbers themselves: the mean of equal numbers may differ from them in the last bit.
+    # Not by the deviation from the mean: the mean of equal numbers may differ from them in the last bit.
     if np.ptp(first) == 0 or np.ptp(second) == 0:
         return 0.0
     first, second = _centred(first), _centred(second)
@@ -51,7 +50,7 @@ def _correlation(first: np.ndarray, second: np.ndarray) -> float:
 
 
 def _centred(row: np.ndarray) -> np.ndarray:
-    """The row about its mean and of length one, scaled before it is squared lest the squares vanish or overflow."""
+    """The row minus its mean, of length one; scaled before squaring so that squares neither underflow nor overflow."""
     row = row / np.abs(row).max()
     row = row - row.mean()
     row = row / np.abs(row).max()

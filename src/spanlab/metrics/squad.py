@@ -1,18 +1,18 @@
-"""Answers to questions: exact match and F1 by the official rules of SQuAD, CMRC 2018 and KorQuAD.
+"""Question answering: exact match and F1 by the official rules of SQuAD, CMRC 2018 and KorQuAD.
 
 What enters is the gold answers of each question (none: it has no answer) and the predicted text ("" for none); what
 leaves is percentages. A prediction is compared with each gold answer and keeps its best score; with no answer, only ""
-is right. The `language` picks whose rules compare two texts:
+is correct. The `language` selects the rules:
 
 - `en`, SQuAD: lower case, no ASCII punctuation, no articles, single spaces; F1 over words.
 - `zh`, CMRC 2018: lower case, without that script's list of punctuation; F1 over the longest common run of units, each
-  Chinese character one, and between them the words of other scripts. The script cuts those with NLTK; here a rule does
-  that differs in English contractions and the like.
+  Chinese character one, and between them the words of other scripts. The official script splits those with NLTK; the
+  rule here differs in English contractions and the like.
 - `ko`, KorQuAD 1.0: quotes, angle brackets and parentheses become spaces, lower case, no ASCII punctuation, single
   spaces; F1 over characters, spaces aside.
 
-The handling of answers that are nothing once normalised is SQuAD 2.0's throughout; the scripts of SQuAD 1.1, CMRC and
-KorQuAD differ for such answers alone.
+Answers that are empty once normalised are handled as in SQuAD 2.0 throughout; the scripts of SQuAD 1.1, CMRC and
+KorQuAD differ for such answers only.
 """
 
 import re
@@ -24,8 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from spanlab.errors import InputError, did_you_mean
-from spanlab.metrics.pairing import check_paired
-from spanlab.metrics.precision_recall import harmonic_mean, percent
+from spanlab.metrics.precision_recall import check_paired, harmonic_mean, percent
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -41,7 +40,7 @@ _CMRC_UNITS = re.compile(rf"[{_HAN_OR_MARK}]|,(?!\d)|{_LAST_STOP}|(?:(?!,(?!\d)|
 class _Rules:
     normalise: Callable[[str], str]
     units: Callable[[str], list[str]]
-    """What F1 counts in a normalised text."""
+    """The units of a normalised text that F1 counts."""
     common: Callable[[list[str], list[str]], int]
     """How many units two texts share."""
 
@@ -56,14 +55,14 @@ class AnswerScores:
 
 @dataclass(frozen=True, kw_only=True)
 class NoAnswerThreshold:
-    """Where to stop answering: a question whose difference is above `threshold` gets no answer; that gives `f1`."""
+    """A question whose score difference is above `threshold` gets no answer; `f1` is the result."""
 
     threshold: float
     f1: float
 
 
 def score_answers(gold: Sequence[Sequence[str]], predicted: Sequence[str], *, language: str = "en") -> dict[str, float]:
-    """`exact_match` and `f1` over all questions, and of those with and without an answer, where there are such.
+    """`exact_match` and `f1` over all questions, and of those with and without an answer, where there are any.
 
     The latter are `has_answer_exact_match`, `has_answer_f1`, `no_answer_exact_match` and `no_answer_f1`.
     """
@@ -81,12 +80,11 @@ def score_answers(gold: Sequence[Sequence[str]], predicted: Sequence[str], *, la
 def answer_scores(gold: Sequence[str], predicted: str, *, language: str = "en") -> AnswerScores:
     """The best scores of a predicted text over a question's gold answers."""
     rules = _rules(language)
-    found = rules.normalise(predicted)
-    # A gold answer of punctuation alone would be matched by silence: it counts as no answer.
-    wanted = [text for text in map(rules.normalise, gold) if text] or [""]
-    return AnswerScores(
-        exact_match=percent(found in wanted, 1), f1=max(_overlap_f1(text, found, rules) for text in wanted)
-    )
+    text = rules.normalise(predicted)
+    # A gold answer of punctuation alone would match an empty prediction: it counts as no answer.
+    answers = [answer for answer in map(rules.normalise, gold) if answer] or [""]
+    f1 = max(_overlap_f1(answer, text, rules) for answer in answers)
+    return AnswerScores(exact_match=percent(text in answers, 1), f1=f1)
 
 
 def normalise_answer(text: str, *, language: str = "en") -> str:
@@ -97,7 +95,7 @@ def normalise_answer(text: str, *, language: str = "en") -> str:
 def best_no_answer_threshold(
     gold: Sequence[Sequence[str]], predicted: Sequence[str], differences: Sequence[float], *, language: str = "en"
 ) -> NoAnswerThreshold:
-    """The threshold with the highest F1, the lowest of them if several have it.
+    """The threshold with the highest F1, the lowest of those if several have it.
 
     `predicted` is the best answer that is not empty, `differences` the score of "no answer" minus its score. As in the
     official search every difference is tried. Unlike there, equal differences are taken together, and when it is best
@@ -108,16 +106,18 @@ def best_no_answer_threshold(
     check_paired(gold, differences, "answers")
     if not np.isfinite(differences).all():
         raise InputError("a difference of scores is not a finite number")
-    silent = np.array([answer_scores(answers, "", language=language).f1 for answers in gold])
-    spoken = [answer_scores(answers, text, language=language).f1 for answers, text in zip(gold, predicted, strict=True)]
+    unanswered = np.array([answer_scores(answers, "", language=language).f1 for answers in gold])
+    answered = [
+        answer_scores(answers, text, language=language).f1 for answers, text in zip(gold, predicted, strict=True)
+    ]
     order = np.argsort(differences, kind="stable")
     sorted_differences = np.asarray(differences, dtype=np.float64)[order]
-    totals = silent.sum() + np.cumsum((np.array(spoken) - silent)[order])
+    totals = unanswered.sum() + np.cumsum((np.array(answered) - unanswered)[order])
     last_of_equals = np.flatnonzero(np.diff(sorted_differences, append=np.inf))
     best = last_of_equals[np.argmax(totals[last_of_equals])]
-    if silent.sum() >= totals[best]:
+    if unanswered.sum() >= totals[best]:
         below_all = float(np.nextafter(sorted_differences[0], -np.inf))
-        return NoAnswerThreshold(threshold=below_all, f1=float(silent.mean()))
+        return NoAnswerThreshold(threshold=below_all, f1=float(unanswered.mean()))
     return NoAnswerThreshold(threshold=float(sorted_differences[best]), f1=float(totals[best] / len(gold)))
 
 
@@ -131,11 +131,11 @@ def _means(scores: Sequence[AnswerScores], prefix: str = "") -> dict[str, float]
 
 
 def _overlap_f1(gold: str, predicted: str, rules: _Rules) -> float:
-    wanted, found = rules.units(gold), rules.units(predicted)
-    if not wanted or not found:
-        return percent(wanted == found, 1)
-    common = rules.common(wanted, found)
-    return harmonic_mean(percent(common, len(found)), percent(common, len(wanted)))
+    gold_units, units = rules.units(gold), rules.units(predicted)
+    if not gold_units or not units:
+        return percent(gold_units == units, 1)
+    common = rules.common(gold_units, units)
+    return harmonic_mean(percent(common, len(units)), percent(common, len(gold_units)))
 
 
 def _normalise_english(text: str) -> str:
@@ -159,11 +159,11 @@ def _shared(gold: list[str], predicted: list[str]) -> int:
 
 
 def _longest_common_run(gold: list[str], predicted: list[str]) -> int:
-    """The length of the longest stretch that stands in both."""
+    """The length of the longest run of units that occurs in both."""
     longest = 0
     before = [0] * (len(predicted) + 1)
     for unit in gold:
-        row = [0] + [before[place] + 1 if unit == other else 0 for place, other in enumerate(predicted)]
+        row = [0] + [before[index] + 1 if unit == other else 0 for index, other in enumerate(predicted)]
         longest = max(longest, *row)
         before = row
     return longest

@@ -21,8 +21,7 @@ from spanlab.decoding.generate import generate_ids
 from spanlab.decoding.sampling import Decoded, DecodingConfig, Ending
 from spanlab.encoder import CausalLMHead, Encoder
 from spanlab.errors import ConfigError, InputError
-from spanlab.metrics.bleu import score_bleu
-from spanlab.metrics.rouge import score_rouge
+from spanlab.metrics.generation import score_bleu, score_rouge
 from spanlab.objectives.causal_lm import causal_lm_loss
 from spanlab.objectives.objective import ObjectiveLoss, token_metrics
 from spanlab.tasks.base import Encoded, Head, StandardHead, Task

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spanlab.metrics.rouge import score_rouge
+from spanlab.metrics.generation import score_rouge
 from spanlab.tasks.summarisation.data import RougeOracle
 from spanlab.tasks.summarisation.decode import Limit
 

@@ -18,8 +18,7 @@ from typing_extensions import override
 from spanlab.arrays import Integers
 from spanlab.encoder import Encoder
 from spanlab.errors import ConfigError, InputError
-from spanlab.metrics.coref import score_clusters
-from spanlab.metrics.gap import score_gap
+from spanlab.metrics.coref import score_clusters, score_gap
 from spanlab.tasks.base import FittedState, Task
 from spanlab.tasks.config import TaskConfig, TaskDataConfig
 from spanlab.tasks.coref.config import CorefLayers

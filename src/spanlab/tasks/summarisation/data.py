@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any, get_args
 
 from spanlab.errors import ConfigError
-from spanlab.metrics.rouge import rouge_words
+from spanlab.metrics.generation import rouge_words
 from spanlab.tasks.formats.row import Row
 from spanlab.tasks.result import Result
 from spanlab.tasks.script_language import script_language

@@ -19,7 +19,7 @@ from typing_extensions import override
 
 from spanlab.encoder import Encoder
 from spanlab.errors import ConfigError
-from spanlab.metrics.rouge import score_rouge
+from spanlab.metrics.generation import score_rouge
 from spanlab.tasks.base import FittedState, Task
 from spanlab.tasks.config import TaskConfig
 from spanlab.tasks.formats.row import FileShape, Row
