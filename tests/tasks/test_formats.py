@@ -15,7 +15,9 @@ from spanlab.tasks.formats.squad import read_squad
 from spanlab.tasks.similarity import Similarity
 
 TEXTS = Classification.shape
-QUESTIONS = FileShape(fields={"id": (), "question": (), "context": ()}, required=("question", "context"), squad=True)
+QUESTIONS = FileShape(
+    fields={"id": (), "question": (), "context": ()}, required=("question", "context"), labels="answers"
+)
 
 
 def write(path: Path, content: str | bytes) -> str:

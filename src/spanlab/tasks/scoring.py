@@ -30,7 +30,7 @@ def score_files(task: str, gold: str, predicted: str, data: TaskDataConfig | Non
 
 
 def _predicted_rows(kind: type[AnyTask], path: str, data: TaskDataConfig) -> list[Row]:
-    if kind.shape.squad and bare_suffix(path) == ".json":
+    if kind.shape.labels == "answers" and bare_suffix(path) == ".json":
         answers = _answers_by_id(path)
         if answers is not None:
             return answers

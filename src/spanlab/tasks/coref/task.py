@@ -111,7 +111,7 @@ class Coreference(Task[CorefExample, CorefResult]):
 
     name: ClassVar[str] = "coref"
     Config: ClassVar[type[TaskConfig]] = CorefConfig
-    shape: ClassVar[FileShape] = FileShape(fields={"text": ("Text",)}, required=("text",), conll_2012=True, gap=True)
+    shape: ClassVar[FileShape] = FileShape(fields={"text": ("Text",)}, required=("text",), labels="clusters")
 
     config: CorefConfig
 

@@ -12,10 +12,9 @@ _UNLABELLED = tuple(name for name in HEADER if not name.endswith("-coref"))
 _TRUTH = {"TRUE": True, "FALSE": False}
 
 
-def is_gap(path: str) -> bool:
-    """Whether a table has GAP's header, with or without the answers."""
-    _, first = next(iter(read_lines(path)), (0, ""))
-    return isinstance(first, str) and tuple(first.split("\t")) in {HEADER, _UNLABELLED}
+def is_gap(line: str) -> bool:
+    """Whether the first line of a table is GAP's header, with or without the answers."""
+    return tuple(line.split("\t")) in {HEADER, _UNLABELLED}
 
 
 def read_gap(path: str) -> Iterator[Row | InputError]:
@@ -24,9 +23,11 @@ def read_gap(path: str) -> Iterator[Row | InputError]:
     for number, line in read_lines(path):
         if isinstance(line, InputError):
             yield line
+        elif not line:
+            continue
         elif header is None:
             header = line.split("\t")
-        elif line:
+        else:
             yield _row(path, number, header, line.split("\t"))
 
 

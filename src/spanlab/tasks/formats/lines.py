@@ -1,17 +1,19 @@
-"""The numbered lines of a text file: UTF-8 with or without a byte order mark, any line ends, plain or compressed.
+"""Files of lines: UTF-8 with or without a byte order mark, any line ends, plain or compressed; JSON or plain text.
 
-Lines come one at a time, so a file may be of any size. A line that is not UTF-8 comes as the error it is, and the lines
-after it still come: whoever checks data wants to see all of them.
+Lines are read one at a time, so a file may be of any size. A line that is not UTF-8 is yielded as its error, and
+reading goes on: a check of the data should see all errors.
 """
 
 import gzip
+import json
 import lzma
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Any, cast
 
 from spanlab.errors import InputError
+from spanlab.tasks.formats.row import Row
 
 STDIN = "-"
 _COMPRESSED = {".gz", ".xz"}
@@ -33,7 +35,7 @@ def open_bytes(path: str) -> IO[bytes]:
 
 
 def bare_suffix(path: str) -> str:
-    """The suffix of a file's name, that of compression left away."""
+    """The lower-case suffix of a file's name, without that of compression."""
     file = Path(path)
     return Path(file.stem).suffix.lower() if file.suffix in _COMPRESSED else file.suffix.lower()
 
@@ -46,7 +48,7 @@ def read_lines(path: str) -> Iterator[tuple[int, str | InputError]]:
                 content = data.removeprefix(_BOM) if number == 1 else data
                 yield number, _decode(content.rstrip(b"\r\n"), path, number)
     except (EOFError, gzip.BadGzipFile, lzma.LZMAError) as error:
-        raise InputError(f"damaged or cut short ({error})", path=path, fix="fetch it again") from None
+        raise InputError(f"damaged or cut short ({error})", path=path, fix="download it again") from None
 
 
 def read_text(path: str) -> str:
@@ -55,7 +57,7 @@ def read_text(path: str) -> str:
         with open_bytes(path) as file:
             data = file.read().removeprefix(_BOM)
     except (EOFError, gzip.BadGzipFile, lzma.LZMAError) as error:
-        raise InputError(f"damaged or cut short ({error})", path=path, fix="fetch it again") from None
+        raise InputError(f"damaged or cut short ({error})", path=path, fix="download it again") from None
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -69,3 +71,37 @@ def _decode(data: bytes, path: str, number: int) -> str | InputError:
     except UnicodeDecodeError as error:
         cause = f"not UTF-8 text (byte {error.start} of the line)"
         return InputError(cause, path=path, line=number, fix="convert the file to UTF-8")
+
+
+def read_texts(path: str) -> Iterator[Row | InputError]:
+    """One text a line; blank lines are skipped."""
+    for number, line in read_lines(path):
+        if isinstance(line, InputError):
+            yield line
+        elif line.strip():
+            yield Row(values={"text": line}, path=path, line=number)
+
+
+def read_json_lines(path: str) -> Iterator[Row | InputError]:
+    """One JSON object a line; blank lines are skipped, and a line that is not an object is yielded as its error."""
+    for number, line in read_lines(path):
+        if isinstance(line, InputError):
+            yield line
+        elif line.strip():
+            yield _json_row(path, number, line)
+
+
+def _json_row(path: str, number: int, line: str) -> Row | InputError:
+    try:
+        values: Any = json.loads(line)
+    except json.JSONDecodeError as error:
+        incomplete = error.pos >= len(line.rstrip()) or error.msg.startswith("Unterminated")
+        cause = "the line is cut short" if incomplete else f"not valid JSON: {error.msg}"
+        return InputError(cause, path=path, line=number, column=error.colno, fix="write one JSON object a line")
+    except RecursionError:
+        return InputError("nested too deeply", path=path, line=number, fix="write one flat JSON object a line")
+    if not isinstance(values, dict):
+        names = {list: "a list", str: "text", int: "a number", float: "a number", bool: "true or false"}
+        found = names.get(type(values), "null")
+        return InputError(f"holds {found}, not an object", path=path, line=number, fix='write {"text": …}')
+    return Row(values=values, path=path, line=number)

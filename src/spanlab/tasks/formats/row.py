@@ -32,16 +32,8 @@ class FileShape:
     """The fields of a JSON line that a table can hold, each with other names a header may give it."""
     required: tuple[str, ...]
     """The fields an example has even without labels."""
-    conll: bool = False
-    """Whether columns of words and tags hold such examples."""
-    conll_2012: bool = False
-    """Whether CoNLL-2012's columns hold such examples."""
-    gap: bool = False
-    """Whether GAP's table holds such examples."""
-    squad: bool = False
-    """Whether SQuAD's JSON holds such examples."""
-    relations: bool = False
-    """Whether SemEval-2010 task 8's, CoNLL04's and SciERC's files hold such examples."""
+    labels: str = ""
+    """The labelled field (`spans`, `clusters`, `answers`, `relations`), by which formats of `FORMATS` are allowed."""
     instead: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Other fields in which a JSON line may hold a required one."""
 

@@ -14,6 +14,11 @@ from spanlab.tasks.formats.row import Row
 _FIX = 'SQuAD\'s JSON is {"data": [{"paragraphs": [{"context": …, "qas": [{"id", "question", "answers"}]}]}]}'
 
 
+def is_squad(line: str) -> bool:
+    """Whether a JSON file that begins with this line is SQuAD's; otherwise the line is a whole object of JSON lines."""
+    return not line.rstrip().endswith("}") or '"data"' in line[:1000]
+
+
 def read_squad(path: str) -> Iterator[Row | InputError]:
     """One row a question: id, question, context, answers with their start, and whether there is none."""
     text = read_text(path)

@@ -19,6 +19,11 @@ from spanlab.tasks.formats.row import Row
 _FIX = 'a sentence is {"tokens": […], "entities": [{"type", "start", "end"}], "relations": [{"type", "head", "tail"}]}'
 
 
+def is_word_relations(line: str) -> bool:
+    """Whether a file that begins with this line is of this format."""
+    return line.lstrip().startswith("[")
+
+
 def read_word_relations(path: str) -> Iterator[Row | InputError]:
     """One row a sentence: id, text, words, entities and relations."""
     text = read_text(path)

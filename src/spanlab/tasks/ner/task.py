@@ -86,7 +86,7 @@ class NamedEntities(Task[NerExample, NerResult]):
 
     name: ClassVar[str] = "ner"
     Config: ClassVar[type[TaskConfig]] = NerConfig
-    shape: ClassVar[FileShape] = FileShape(fields={"text": ("sentence",)}, required=("text",), conll=True)
+    shape: ClassVar[FileShape] = FileShape(fields={"text": ("sentence",)}, required=("text",), labels="spans")
 
     config: NerConfig
 

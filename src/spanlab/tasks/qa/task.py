@@ -74,7 +74,7 @@ class QuestionAnswering(Task[QaExample, QaResult]):
     name: ClassVar[str] = "qa"
     Config: ClassVar[type[TaskConfig]] = QaConfig
     shape: ClassVar[FileShape] = FileShape(
-        fields={"question": (), "context": ("passage",)}, required=("question", "context"), squad=True
+        fields={"question": (), "context": ("passage",)}, required=("question", "context"), labels="answers"
     )
 
     config: QaConfig

@@ -90,7 +90,7 @@ class Relations(Task[RelationExample, RelationResult]):
 
     name: ClassVar[str] = "relation"
     Config: ClassVar[type[TaskConfig]] = RelationConfig
-    shape: ClassVar[FileShape] = FileShape(fields={"text": ("sentence",)}, required=("text",), relations=True)
+    shape: ClassVar[FileShape] = FileShape(fields={"text": ("sentence",)}, required=("text",), labels="relations")
 
     config: RelationConfig
 
