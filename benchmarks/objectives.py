@@ -27,7 +27,7 @@ from torch import Tensor
 
 from benchmarks.encoder import BATCH, LENGTH, TRAINED, VOCAB, TrainingStep
 from benchmarks.measure import circumstances, in_turn, print_result
-from spanlab.corruption.examples import ExampleBatch
+from spanlab.corruption.examples import ExampleBatch, SpanBoundaries
 from spanlab.encoder import Encoder, EncoderConfig, MaskedLMHead, SpanBoundaryHead
 from spanlab.objectives import MaskedLM, Mixture, SpanBoundary, TensorBatch, encode
 
@@ -65,18 +65,17 @@ def span_batch() -> ExampleBatch:
         input_ids=np.where(masked, MASK, original),
         original_ids=original,
         lengths=np.full(BATCH, LENGTH),
-        segment_ids=None,
         positions=positions,
         targets=original[positions],
-        boundary_positions=positions,
-        boundary_targets=original[positions],
-        left=first - 1,
-        right=last + 1,
-        first=first,
-        last=last,
-        offsets=positions - first,
-        uniforms=np.zeros(len(positions)),
-        pair_labels=np.full(BATCH, -1),
+        boundaries=SpanBoundaries(
+            positions=positions,
+            targets=original[positions],
+            left=first - 1,
+            right=last + 1,
+            first=first,
+            last=last,
+            offsets=positions - first,
+        ),
     )
 
 
@@ -84,10 +83,10 @@ def gathered_loss(model: Mixture, batch: TensorBatch) -> Tensor:
     """Logits of all predicted tokens at once."""
     encoded, mlm, sbo = encode(model.encoder, batch), model.heads["mlm"], model.heads["sbo"]
     hidden, table = encoded.hidden_ND, encoded.word_table_VE
-    mlm_logits = mlm(hidden[batch.positions_K], table)
-    sbo_logits = sbo(hidden[batch.left_S], hidden[batch.right_S], batch.offsets_S, table)
-    return F.cross_entropy(mlm_logits.float(), batch.targets_K) + F.cross_entropy(
-        sbo_logits.float(), batch.boundary_targets_S
+    mlm_logits = mlm(hidden[batch.positions], table)
+    sbo_logits = sbo(hidden[batch.boundaries.left], hidden[batch.boundaries.right], batch.boundaries.offsets, table)
+    return F.cross_entropy(mlm_logits.float(), batch.targets) + F.cross_entropy(
+        sbo_logits.float(), batch.boundaries.targets
     )
 
 
@@ -95,18 +94,18 @@ class Everywhere:
     """Logits at every position and at every slot of every span, most of them ignored."""
 
     def __init__(self, batch: TensorBatch, slots: int) -> None:
-        self.labels_N = torch.full_like(batch.input_ids_N, -100)
-        self.labels_N[batch.positions_K] = batch.targets_K
-        begins = batch.offsets_S == 0
-        sequence = (batch.left_S[begins] // LENGTH).tolist()
+        self.labels_N = torch.full_like(batch.input_ids, -100)
+        self.labels_N[batch.positions] = batch.targets
+        begins = batch.boundaries.offsets == 0
+        sequence = (batch.boundaries.left[begins] // LENGTH).tolist()
         most = max(sequence.count(row) for row in range(BATCH))
         rank = torch.tensor([sequence[:place].count(row) for place, row in enumerate(sequence)])
         slot_P = torch.tensor(sequence) * most + rank
         self.offsets = torch.arange(slots).repeat(BATCH * most)
         self.left, self.right = (torch.zeros(BATCH * most, dtype=torch.long) for _ in range(2))
-        self.left[slot_P], self.right[slot_P] = batch.left_S[begins], batch.right_S[begins]
+        self.left[slot_P], self.right[slot_P] = batch.boundaries.left[begins], batch.boundaries.right[begins]
         self.targets = torch.full((BATCH * most, slots), -100)
-        self.targets[slot_P[torch.cumsum(begins, 0) - 1], batch.offsets_S] = batch.boundary_targets_S
+        self.targets[slot_P[torch.cumsum(begins, 0) - 1], batch.boundaries.offsets] = batch.boundaries.targets
         self.slots = slots
 
     def loss(self, model: Mixture, batch: TensorBatch) -> Tensor:

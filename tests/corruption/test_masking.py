@@ -48,15 +48,15 @@ def example_of(examples: ExampleBatch, row: int) -> tuple[list[int], ...]:
     start = int(examples.lengths[:row].sum())
     stop = start + int(examples.lengths[row])
     mine = (examples.positions >= start) & (examples.positions < stop)
-    bounded = (examples.boundary_positions >= start) & (examples.boundary_positions < stop)
+    bounded = (examples.boundaries.positions >= start) & (examples.boundaries.positions < stop)
     return (
         examples.input_ids[start:stop].tolist(),
         (examples.positions[mine] - start).tolist(),
         examples.targets[mine].tolist(),
-        examples.uniforms[mine].tolist(),
-        (examples.left[bounded] - start).tolist(),
-        (examples.right[bounded] - start).tolist(),
-        examples.offsets[bounded].tolist(),
+        examples.sampling_uniforms[mine].tolist(),
+        (examples.boundaries.left[bounded] - start).tolist(),
+        (examples.boundaries.right[bounded] - start).tolist(),
+        examples.boundaries.offsets[bounded].tolist(),
     )
 
 
@@ -170,7 +170,7 @@ def test_ngrams_follow_their_law_and_do_not_overlap() -> None:
     batch = random_batch([400] * 400, seed=6, pieces=0.0)
     # A small budget in a long block: n-grams rarely meet, so the runs of masked words are the n-grams drawn.
     examples = masking("ngram", ratio=0.02, max_length=3)(batch, seed=0)
-    firsts, sizes = np.unique(examples.first, return_counts=True)
+    firsts, sizes = np.unique(examples.boundaries.first, return_counts=True)
     shares = np.bincount(np.minimum(sizes, 4), minlength=5)[1:4] / len(firsts)
     # The last n-gram of a block is shortened to fit, so short ones are a little more frequent than drawn.
     assert shares == pytest.approx([6 / 11, 3 / 11, 2 / 11], abs=0.06)
@@ -230,7 +230,7 @@ def test_replacement_shares_and_what_shares_a_decision(per: str) -> None:
     examples = masking("span", replace_per=per)(batch, seed=0)
     seen = examples.input_ids[examples.positions]
     kind = np.where(seen == MASK, 0, np.where(seen == examples.targets, 2, 1))
-    deciders = {"token": examples.positions, "span": examples.first}
+    deciders = {"token": examples.positions, "span": examples.boundaries.first}
     starts = np.flatnonzero(batch.word_starts)
     deciders["word"] = starts[np.searchsorted(starts, examples.positions, side="right") - 1]
     units, first_of, sizes = np.unique(deciders[per], return_index=True, return_counts=True)
@@ -267,13 +267,13 @@ def test_spans_are_merged_and_their_neighbours_lie_outside() -> None:
     examples = masking()(batch, seed=0)
     masked = np.zeros(len(batch.ids), bool)
     masked[examples.positions] = True
-    assert not masked[examples.left].any()
-    assert not masked[examples.right].any()
-    assert (batch.block_of[examples.left] == batch.block_of[examples.boundary_positions]).all()
-    assert (batch.block_of[examples.right] == batch.block_of[examples.boundary_positions]).all()
-    assert (examples.left == examples.first - 1).all()
-    assert (examples.boundary_positions - examples.first == examples.offsets).all()
-    at_edge = np.isin(examples.left, batch.starts)
+    assert not masked[examples.boundaries.left].any()
+    assert not masked[examples.boundaries.right].any()
+    assert (batch.block_of[examples.boundaries.left] == batch.block_of[examples.boundaries.positions]).all()
+    assert (batch.block_of[examples.boundaries.right] == batch.block_of[examples.boundaries.positions]).all()
+    assert (examples.boundaries.left == examples.boundaries.first - 1).all()
+    assert (examples.boundaries.positions - examples.boundaries.first == examples.boundaries.offsets).all()
+    at_edge = np.isin(examples.boundaries.left, batch.starts)
     assert at_edge.any()  # the neighbour of a span at the first word is [CLS]
 
 
@@ -283,20 +283,20 @@ def test_without_special_tokens_a_span_at_the_edge_has_no_boundary_target() -> N
     layout = SpecialTokenLayout(cls_id=None, sep_id=None, special_ids=SPECIAL)
     batch = batch_sequences([list(range(10, 30))] * 200, [[True] * 20] * 200, layout)
     examples = masking(ratio=0.4)(batch, seed=0)
-    assert len(examples.boundary_positions) < len(examples.positions)
-    assert (batch.block_of[examples.left] == batch.block_of[examples.right]).all()
+    assert len(examples.boundaries.positions) < len(examples.positions)
+    assert (batch.block_of[examples.boundaries.left] == batch.block_of[examples.boundaries.right]).all()
 
 
 def test_collapsed_spans() -> None:
     batch = random_batch([60] * 40, seed=12)
     plain, collapsed = masking(mask_share=1.0, random_share=0.0, keep_share=0.0), masking(collapse=True)
     whole, short = plain(batch, seed=0), collapsed(batch, seed=0)
-    assert len(short.input_ids) == len(whole.input_ids) - len(whole.positions) + len(np.unique(whole.first))
+    assert len(short.input_ids) == len(whole.input_ids) - len(whole.positions) + len(np.unique(whole.boundaries.first))
     assert (short.input_ids[short.positions] == MASK).all()
     assert short.lengths.sum() == len(short.input_ids)
-    assert short.boundary_targets.tolist() == whole.boundary_targets.tolist()
-    assert short.input_ids[short.left].tolist() == whole.input_ids[whole.left].tolist()
-    assert short.input_ids[short.right].tolist() == whole.input_ids[whole.right].tolist()
+    assert short.boundaries.targets.tolist() == whole.boundaries.targets.tolist()
+    assert short.input_ids[short.boundaries.left].tolist() == whole.input_ids[whole.boundaries.left].tolist()
+    assert short.input_ids[short.boundaries.right].tolist() == whole.input_ids[whole.boundaries.right].tolist()
     assert not (short.input_ids[1:] == MASK)[short.input_ids[:-1] == MASK].any()
 
 
@@ -313,8 +313,8 @@ def test_blocks_are_framed() -> None:
     )
     tokens = add_special_tokens(blocks, SpecialTokenLayout(cls_id=CLS, sep_id=SEP, special_ids=SPECIAL, segments=True))
     assert tokens.ids.tolist() == [CLS, 10, 11, 12, SEP, 13, SEP, CLS, 14, SEP, 15, SEP]
-    assert tokens.segment_ids is not None
-    assert tokens.segment_ids.tolist() == [0, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0]
+    assert tokens.pairs is not None
+    assert tokens.pairs.segment_ids.tolist() == [0, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0]
     assert tokens.lengths.tolist() == [7, 5]
     assert tokens.maskable.tolist() == [False, True, True, True, False, True, False, False, True, False, True, False]
     assert tokens.word_starts.tolist() == [
@@ -360,7 +360,7 @@ def test_budgets_that_cannot_be_met_and_missing_tokens() -> None:
         flags = [[True] * len(sequence) for sequence in sequences]
         nothing = masking()(batch_sequences(sequences, flags, LAYOUT), seed=0)
         assert not len(nothing.positions)
-        assert not len(nothing.boundary_positions)
+        assert not len(nothing.boundaries.positions)
     with pytest.raises(InputError, match="no mask token"):
         Masking(MaskingConfig(), mask_id=None, random_tokens=RandomTokens(VOCAB, SPECIAL))
     with pytest.raises(ConfigError, match="no spans are given"):

@@ -72,7 +72,7 @@ def test_a_stream_predicts_every_token_but_the_first_once(columns: int, tmp_path
     whole = [int(token) for text in DOCUMENTS for token in [*corpus.tokenizer.encode(text).ids, end]]
     examples = Examples(corpus, load_recipe("gpt", ["data.length=6", f"data.columns={columns}"]))
     batch = examples.batch(np.arange(len(examples)))
-    assert batch.columns == columns
+    assert batch.streams == columns
     assert batch.lengths.max() == 6
     streams: list[list[int]] = [[] for _ in range(columns)]
     sizes = np.bincount(np.repeat(np.arange(len(batch.lengths)), batch.lengths)[batch.positions])
@@ -89,7 +89,7 @@ def test_documents_end_with_their_separator(tmp_path: Path) -> None:
     corpus = corpus_of(tmp_path, "bpe")
     examples = Examples(corpus, load_recipe("gpt", ["data.blocks=documents", "data.length=500"]))
     batch = examples.batch([1])
-    assert batch.columns == 0
+    assert batch.streams == 0
     ids = [int(token) for token in corpus.tokenizer.encode(DOCUMENTS[1]).ids]
     assert batch.input_ids.tolist() == ids
     assert batch.targets.tolist() == [*ids[1:], corpus.tokenizer.sep_id]

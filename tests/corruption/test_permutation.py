@@ -236,12 +236,12 @@ def tokens(lengths: list[int], indices: list[int]) -> TokenBatch:
 
 def test_examples_hold_true_tokens_and_their_place_in_the_stream() -> None:
     batch = tokens([24] * 4, [4, 5, 6, 7])
-    examples = PermutationSampler(NGRAMS, columns=4, reuse=12, both_ways=True)(batch, seed=0)
+    examples = PermutationSampler(NGRAMS, streams=4, reuse=12, both_ways=True)(batch, seed=0)
     assert examples.order is not None
     assert np.array_equal(examples.input_ids, batch.ids)
     assert np.array_equal(examples.targets, batch.ids[examples.positions])
-    assert (examples.indices // examples.columns).tolist() == [1] * 4
-    assert (examples.indices % examples.columns).tolist() == [0, 1, 2, 3]
+    assert (examples.indices // examples.streams).tolist() == [1] * 4
+    assert (examples.indices % examples.streams).tolist() == [0, 1, 2, 3]
     assert examples.order.backward.tolist() == [False, False, True, True]
     assert len(examples.positions) == 4 * 4
 

@@ -115,7 +115,7 @@ def test_decisions_fall_once_a_span(blocks: Blocks) -> None:
     for epoch in range(6):
         examples = _masking(blocks)(batch, seed=0, epoch=epoch)
         seen = examples.input_ids[examples.positions]
-        first = np.searchsorted(examples.positions, np.unique(examples.first))
+        first = np.searchsorted(examples.positions, np.unique(examples.boundaries.first))
         kinds[0] += (seen[first] == mask_id).sum()
         kinds[2] += (seen[first] == examples.targets[first]).sum()
         spans += len(first)

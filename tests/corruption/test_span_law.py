@@ -45,9 +45,9 @@ def test_equals_the_plain_loop_token_for_token(lengths: list[int], seed: int, pi
         offsets += result[4]
     assert examples.input_ids.tolist() == seen
     assert examples.positions.tolist() == positions
-    assert examples.left.tolist() == left
-    assert examples.right.tolist() == right
-    assert examples.offsets.tolist() == offsets
+    assert examples.boundaries.left.tolist() == left
+    assert examples.boundaries.right.tolist() == right
+    assert examples.boundaries.offsets.tolist() == offsets
 
 
 def test_the_length_law_is_the_published_one() -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spanlab.corruption.examples import ExampleBatch
+from spanlab.corruption.examples import ExampleBatch, SentencePairs, SpanBoundaries
 
 # 0 and 1 are the padding ids of the family, which transformers' RoBERTa takes for padding wherever it sees them.
 CLS, SEP, MASK, FIRST_WORD = 2, 3, 4, 5
@@ -67,6 +67,7 @@ def batch_of(sequences: Sequence[Masked]) -> ExampleBatch:
         for one in sequences
         for place in range(len(one.ids))
     ]
+    labels = np.array([one.pair_label for one in sequences], dtype=np.int64)
     has_pairs = any(one.segment_starts is not None for one in sequences)
     uniforms = [np.random.default_rng(one.seed).random(sum(b - a + 1 for a, b in one.spans)) for one in sequences]
     return ExampleBatch(
@@ -74,16 +75,17 @@ def batch_of(sequences: Sequence[Masked]) -> ExampleBatch:
         input_ids=masked,
         original_ids=original,
         lengths=np.array([len(one.ids) for one in sequences]),
-        segment_ids=np.array(segments, dtype=np.int64) if has_pairs else None,
         positions=positions,
         targets=original[positions],
-        boundary_positions=positions,
-        boundary_targets=original[positions],
-        left=first - 1,
-        right=last + 1,
-        first=first,
-        last=last,
-        offsets=positions - first,
-        uniforms=np.concatenate([np.zeros(0), *uniforms]),
-        pair_labels=np.array([one.pair_label for one in sequences], dtype=np.int64),
+        boundaries=SpanBoundaries(
+            positions=positions,
+            targets=original[positions],
+            left=first - 1,
+            right=last + 1,
+            first=first,
+            last=last,
+            offsets=positions - first,
+        ),
+        pairs=SentencePairs(segment_ids=np.array(segments, dtype=np.int64), labels=labels) if has_pairs else None,
+        sampling_uniforms=np.concatenate([np.zeros(0), *uniforms]),
     )

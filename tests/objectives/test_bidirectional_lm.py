@@ -41,7 +41,7 @@ def batch_of(
     lengths = np.array([len(row) for row in backward])
     ids = np.concatenate([*map(np.array, forward), reverse(np.concatenate([*map(np.array, backward)]), lengths)])
     both = np.array([len(row) for row in [*forward, *backward]])
-    return TensorBatch.from_examples(shifted(np.tile(numbers, 2), ids, both, columns=columns))
+    return TensorBatch.from_examples(shifted(np.tile(numbers, 2), ids, both, streams=columns))
 
 
 def by_hand(criterion: BidirectionalLM, rows: list[list[int]]) -> tuple[Tensor, int]:
@@ -80,8 +80,8 @@ def test_loss_and_gradients_are_those_of_a_plain_loop() -> None:
 def test_the_loss_is_that_of_all_logits() -> None:
     criterion = criterion_of()
     batch = batch_of(ROWS)
-    hidden = criterion._read(batch)[batch.positions_K]
-    expected = torch.nn.functional.cross_entropy(criterion.head(hidden), batch.targets_K, reduction="sum")
+    hidden = criterion._read(batch)[batch.positions]
+    expected = torch.nn.functional.cross_entropy(criterion.head(hidden), batch.targets, reduction="sum")
     torch.testing.assert_close(criterion(batch).parts["bilm"].total, expected)
 
 
@@ -203,7 +203,7 @@ def _rows(examples: ExampleBatch, rows: list[int]) -> TensorBatch:
         parts.append(np.append(examples.input_ids[inside], last))
     lengths = np.array([len(part) for part in parts])
     return TensorBatch.from_examples(
-        shifted(examples.indices[taken], np.concatenate(parts), lengths, columns=examples.columns)
+        shifted(examples.indices[taken], np.concatenate(parts), lengths, streams=examples.streams)
     )
 
 

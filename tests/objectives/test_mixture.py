@@ -239,7 +239,7 @@ class NextToken(nn.Module):
         last = np.zeros(len(batch.examples.original_ids), dtype=bool)
         last[np.cumsum(batch.examples.lengths) - 1] = True
         places = torch.from_numpy(np.flatnonzero(~last))
-        result = project(encoded.hidden_ND[places], encoded.word_table_VE, None, batch.original_ids_N[places + 1])
+        result = project(encoded.hidden_ND[places], encoded.word_table_VE, None, batch.original_ids[places + 1])
         return ObjectiveLoss(total=result.total, count=len(places), tallies={"correct": result.correct})
 
     def metrics(self, loss: ObjectiveLoss) -> dict[str, float]:
@@ -268,5 +268,5 @@ def test_arrays_that_cannot_be_written_to_are_copied() -> None:
     examples = batch_of(random_sequences(2))
     examples.original_ids.setflags(write=False)
     batch = TensorBatch.from_examples(examples)
-    batch.original_ids_N[0] = 0
+    batch.original_ids[0] = 0
     assert examples.original_ids[0] == CLS

@@ -24,17 +24,17 @@ def padded(rows: Tensor, lengths: Tensor, fill: int) -> Tensor:
 
 
 def their_inputs(batch: TensorBatch, pad_id: int) -> dict[str, Tensor]:
-    ids = padded(batch.input_ids_N, batch.lengths_B, pad_id)
-    given = {"input_ids": ids, "attention_mask": (torch.arange(ids.shape[1]) < batch.lengths_B[:, None]).long()}
-    if batch.segment_ids_N is not None:
-        given["token_type_ids"] = padded(batch.segment_ids_N, batch.lengths_B, 0)
+    ids = padded(batch.input_ids, batch.lengths, pad_id)
+    given = {"input_ids": ids, "attention_mask": (torch.arange(ids.shape[1]) < batch.lengths[:, None]).long()}
+    if batch.pairs is not None:
+        given["token_type_ids"] = padded(batch.pairs.segment_ids, batch.lengths, 0)
     return given
 
 
 def masked_labels(batch: TensorBatch) -> Tensor:
-    labels = torch.full_like(batch.input_ids_N, -100)
-    labels[batch.positions_K] = batch.targets_K
-    return padded(labels, batch.lengths_B, -100)
+    labels = torch.full_like(batch.input_ids, -100)
+    labels[batch.positions] = batch.targets
+    return padded(labels, batch.lengths, -100)
 
 
 def built(name: str, class_name: str, folder: Path) -> tuple[Any, Encoder, dict[str, Any]]:
@@ -103,7 +103,7 @@ def test_pair_loss_and_gradients(name: str, class_name: str, label_key: str, kin
     assert isinstance(pair, kind)
     batch = TensorBatch.from_examples(batch_of(random_sequences(6, pairs=True, vocab=VOCAB)))
     given = their_inputs(batch, 0)
-    expected = theirs(**given, labels=masked_labels(batch), **{label_key: batch.pair_labels_B})
+    expected = theirs(**given, labels=masked_labels(batch), **{label_key: batch.pairs.labels})
     expected.loss.backward()
     encoded = encode(encoder, batch)
     parts = {key: objective(encoded, batch) for key, objective in objectives.items()}
@@ -113,7 +113,7 @@ def test_pair_loss_and_gradients(name: str, class_name: str, label_key: str, kin
     torch.testing.assert_close(mean, expected.loss, rtol=1e-5, atol=0.0)
     assert_same_gradients(theirs, encoder, objectives)
     logits = next(value for key, value in expected.items() if "relationship" in key or "sop" in key)
-    right = int((logits.argmax(-1) == batch.pair_labels_B).sum())
+    right = int((logits.argmax(-1) == batch.pairs.labels).sum())
     assert pair.metrics(parts[pair.name])["accuracy"] == right / 6
 
 
@@ -124,7 +124,7 @@ def test_discriminator_loss(tmp_path: Path) -> None:
     # One length, so that a mask of ones is the truth: with padding transformers' loss would leave it out.
     sequences = [one for one in random_sequences(200, vocab=VOCAB, longest=12) if len(one.ids) == 12][:4]
     batch = TensorBatch.from_examples(batch_of(sequences))
-    labels_N = (torch.arange(len(batch.input_ids_N)) % 3 == 0).long()
+    labels_N = (torch.arange(len(batch.input_ids)) % 3 == 0).long()
     given = their_inputs(batch, 0)
     expected = theirs(**given, labels=labels_N.view(4, 12))
     logits = model.head("rtd")(encode(model.encoder, batch).hidden_ND)

@@ -26,7 +26,7 @@ def examples(step: int, columns: range = range(COLUMNS), *, both_ways: bool = Fa
     indices = [step * COLUMNS + column for column in columns]
     tokens = batch_sequences(rows, [[True] * LENGTH] * len(rows), LAYOUT, indices)
     law = PermutationConfig(predictions=5)
-    return PermutationSampler(law, columns=COLUMNS, reuse=LENGTH // 2, both_ways=both_ways)(tokens, seed=1)
+    return PermutationSampler(law, streams=COLUMNS, reuse=LENGTH // 2, both_ways=both_ways)(tokens, seed=1)
 
 
 def build(seed: int = 0, **changes: object) -> PermutationLM:
@@ -48,7 +48,7 @@ def test_loss_equals_transformers(tmp_path: Path) -> None:
     theirs = hf.XLNetLMHeadModel.from_pretrained(tmp_path)
     batch = examples(0)
     assert batch.order is not None
-    rank, sight = batch.order.rank.reshape(COLUMNS, -1), batch.order.sight.reshape(COLUMNS, -1)
+    rank, sight = batch.order.rank.reshape(COLUMNS, -1), batch.order.visible_below.reshape(COLUMNS, -1)
     hidden = ~(rank[:, None, :] < sight[:, :, None])
     row, place = np.divmod(batch.positions, LENGTH)
     mapping = torch.zeros(COLUMNS, 5, LENGTH)

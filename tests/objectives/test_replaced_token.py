@@ -35,24 +35,24 @@ def test_both_losses_are_what_their_parts_say() -> None:
     result = criterion(batch)
     (filled,) = seen
 
-    hidden = pair.generator(batch.input_ids_N, lengths=batch.lengths_B).hidden[batch.positions_K]
+    hidden = pair.generator(batch.input_ids, lengths=batch.lengths).hidden[batch.positions]
     logits = pair.generator_head(hidden, pair.generator.word_table)
-    generator = F.cross_entropy(logits, batch.targets_K)
+    generator = F.cross_entropy(logits, batch.targets)
     cumulative = logits.softmax(-1).cumsum(-1)
-    drawn = (cumulative <= batch.uniforms_K[:, None].double()).sum(-1)
-    assert torch.equal(filled[batch.positions_K], drawn)
+    drawn = (cumulative <= batch.sampling_uniforms[:, None].double()).sum(-1)
+    assert torch.equal(filled[batch.positions], drawn)
     elsewhere = torch.ones_like(filled, dtype=torch.bool)
-    elsewhere[batch.positions_K] = False
-    assert torch.equal(filled[elsewhere], batch.original_ids_N[elsewhere])
+    elsewhere[batch.positions] = False
+    assert torch.equal(filled[elsewhere], batch.original_ids[elsewhere])
 
-    labels = filled != batch.original_ids_N
-    verdict = pair.discriminator_head(pair.discriminator(filled, lengths=batch.lengths_B).hidden)
+    labels = filled != batch.original_ids
+    verdict = pair.discriminator_head(pair.discriminator(filled, lengths=batch.lengths).hidden)
     discriminator = F.binary_cross_entropy_with_logits(verdict, labels.double())
     torch.testing.assert_close(result.value, generator + 50.0 * discriminator, rtol=1e-12, atol=0.0)
-    assert criterion.counts(batch.examples) == {"mlm": len(batch.positions_K), "rtd": len(filled)}
+    assert criterion.counts(batch.examples) == {"mlm": len(batch.positions), "rtd": len(filled)}
     metrics = criterion.metrics(result.parts)
     assert metrics["loss.mlm"] == pytest.approx(generator.item())
-    assert metrics["accuracy.mlm"] == pytest.approx((logits.argmax(-1) == batch.targets_K).double().mean().item())
+    assert metrics["accuracy.mlm"] == pytest.approx((logits.argmax(-1) == batch.targets).double().mean().item())
     assert metrics["accuracy.rtd"] == pytest.approx(((verdict > 0) == labels).double().mean().item())
 
 
@@ -88,12 +88,12 @@ def test_draws_have_the_law_of_gumbel_sampling() -> None:
     sequence = Masked(ids=(CLS, 5, 6, 7, SEP), spans=((2, 2),))
     examples = batch_of([sequence] * copies)
     uniforms = np.random.default_rng(0).random(copies)
-    batch = TensorBatch.from_examples(replace(examples, uniforms=uniforms))
+    batch = TensorBatch.from_examples(replace(examples, sampling_uniforms=uniforms))
     with torch.no_grad():
         ReplacedToken(pair)(batch)
         hidden = encode(pair.generator, batch).hidden_ND[2:3]
         logits = pair.generator_head(hidden, pair.generator.word_table)[0].double()
-    drawn = np.bincount(seen[0][batch.positions_K].numpy(), minlength=vocab)
+    drawn = np.bincount(seen[0][batch.positions].numpy(), minlength=vocab)
     law = logits.softmax(-1).numpy()
     assert stats.chisquare(drawn, law / law.sum() * copies).pvalue > 1e-4
     gumbel = logits - torch.log(-torch.log(torch.rand(copies, vocab, dtype=torch.float64)))

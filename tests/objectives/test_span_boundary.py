@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from spanlab.corruption.examples import SpanBoundaries
 from spanlab.encoder import Encoder, SpanBoundaryHead, preset
 from spanlab.encoder.pretrained.spanbert_release import read_spanbert_release
 from spanlab.errors import InputError
@@ -115,10 +116,12 @@ def test_equals_the_published_pair_head_with_converted_weights(tmp_path: Path) -
         loss = SpanBoundary(head)(encoded, batch)
         hidden = encoded.hidden_ND
         assert hidden.shape[1] == RELEASE_WIDTH
-        logits = pair_logits(state, hidden[batch.left_S], hidden[batch.right_S], batch.offsets_S)
-        expected = torch.nn.functional.cross_entropy(logits, batch.boundary_targets_S, reduction="sum")
+        logits = pair_logits(
+            state, hidden[batch.boundaries.left], hidden[batch.boundaries.right], batch.boundaries.offsets
+        )
+        expected = torch.nn.functional.cross_entropy(logits, batch.boundaries.targets, reduction="sum")
     torch.testing.assert_close(loss.total, expected, rtol=1e-5, atol=0.0)
-    assert int(loss.tallies["correct"]) == int((logits.argmax(-1) == batch.boundary_targets_S).sum())
+    assert int(loss.tallies["correct"]) == int((logits.argmax(-1) == batch.boundaries.targets).sum())
 
 
 def test_tokens_beyond_the_position_table_have_no_target() -> None:
@@ -157,16 +160,8 @@ def test_masked_tokens_without_boundaries_are_refused() -> None:
     from dataclasses import replace
 
     examples = batch_of([EDGES])
-    none = examples.left[:0]
-    bare = replace(
-        examples,
-        boundary_positions=none,
-        boundary_targets=none,
-        left=none,
-        right=none,
-        first=none,
-        last=none,
-        offsets=none,
-    )
-    with pytest.raises(InputError, match="no span boundaries for the sbo objective; use a masking law"):
-        SpanBoundary(SpanBoundaryHead(WIDTH, VOCAB)).require_targets(bare)
+    assert examples.boundaries is not None
+    empty = SpanBoundaries(**{name: array[:0] for name, array in vars(examples.boundaries).items()})
+    for bare in (replace(examples, boundaries=empty), replace(examples, boundaries=None)):
+        with pytest.raises(InputError, match="no span boundaries for the sbo objective; use a masking law"):
+            SpanBoundary(SpanBoundaryHead(WIDTH, VOCAB)).require_targets(bare)

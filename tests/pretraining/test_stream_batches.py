@@ -68,7 +68,7 @@ def test_a_step_takes_the_next_block_of_every_stream_and_streams_begin_again(
     steps = int(data.steps_per_epoch)
     for number in (0, 1, steps - 1, steps, steps + 1):
         (batch,) = data.step(number, part=0, parts=1)
-        assert batch.columns == 4
+        assert batch.streams == 4
         assert np.unique(batch.indices).tolist() == [number % steps * 4 + column for column in range(4)]
     assert data.epoch(steps * 3) == 3.0
 
@@ -117,7 +117,7 @@ def test_a_batch_is_described_with_its_order(corpora: dict[str, Path]) -> None:
     (batch,) = data.step(0, part=0, parts=1)
     described = data.describe(batch)
     assert all(isinstance(array, np.ndarray) for array in described.values())
-    assert {"input_ids", "targets", "order.rank", "order.sight", "order.backward"} <= set(described)
+    assert {"input_ids", "targets", "order.rank", "order.visible_below", "order.backward"} <= set(described)
 
 
 @pytest.mark.parametrize("name", ["xlnet", "gpt", "elmo"])

@@ -100,7 +100,7 @@ def test_the_command(corpus: Path, tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (("--recipe", "spanbret"), "did you mean 'spanbert'"),
-        (("--recipe", "spanbert", "masking.ratio=2"), "masking.ratio is 2"),
+        (("--recipe", "spanbert", "masking.ratio=2"), "'masking.ratio' is 2"),
         (("--recipe", "spanbert", "masking.law=given"), "no spans are given"),
     ],
 )

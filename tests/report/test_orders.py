@@ -40,7 +40,7 @@ def test_the_layout_of_a_block(corpus: Path) -> None:
     examples = Examples(PreparedCorpus.open(corpus), load_recipe("xlnet", [*SHORT, "data.random_second=null"]))
     vocabulary = examples.corpus.tokenizer.vocabulary
     batch = examples.batch(np.arange(8))
-    rows, segments = batch.input_ids.reshape(8, 40), batch.segment_ids
+    rows, segments = batch.input_ids.reshape(8, 40), batch.pairs.segment_ids
     assert segments is not None
     assert [vocabulary[token] for token in rows[0, -2:]] == ["<sep>", "<cls>"]
     assert segments.reshape(8, 40)[0].tolist() == [0] * 39 + [2]
@@ -58,8 +58,8 @@ def test_two_segments_behind_the_reused_part(corpus: Path) -> None:
     vocabulary = examples.corpus.tokenizer.vocabulary
     count = min(len(examples), len(plain), 120)
     batch = examples.batch(np.arange(count))
-    assert batch.segment_ids is not None
-    rows, segments = batch.input_ids.reshape(count, 40), batch.segment_ids.reshape(count, 40)
+    assert batch.pairs is not None
+    rows, segments = batch.input_ids.reshape(count, 40), batch.pairs.segment_ids.reshape(count, 40)
     stream = plain.batch(np.arange(count)).input_ids.reshape(count, 40)
     follows = 0
     for row, segment, own in zip(rows, segments, stream, strict=True):
@@ -70,7 +70,7 @@ def test_two_segments_behind_the_reused_part(corpus: Path) -> None:
         assert np.array_equal(row[: second - 1], own[: second - 1])
         follows += np.array_equal(row[second:38], own[second - 1 : 37])
     assert 0.3 * count < follows < 0.8 * count
-    assert (batch.pair_labels == 0).sum() <= follows
+    assert (batch.pairs.labels == 0).sum() <= follows
     again = examples.batch([5, 4]).input_ids.reshape(2, 40)
     assert np.array_equal(again, rows[[5, 4]])
 

@@ -12,17 +12,17 @@ import numpy as np
 
 from spanlab.arrays import Integers, offsets
 from spanlab.corpus.blocks import BlockBatch
-from spanlab.corruption.examples import ExampleBatch
+from spanlab.corruption.examples import ExampleBatch, SentencePairs
 from spanlab.corruption.special_tokens import TokenBatch
 
 
-def next_token_examples(batch: TokenBatch, *, columns: int = 0) -> ExampleBatch:
+def next_token_examples(batch: TokenBatch, *, streams: int = 0) -> ExampleBatch:
     """Every token but the first of each sequence is predicted from those before it."""
-    return shifted(batch.indices, batch.ids, batch.lengths, segment_ids=batch.segment_ids, columns=columns)
+    return shifted(batch.indices, batch.ids, batch.lengths, pairs=batch.pairs, streams=streams)
 
 
 def shifted(
-    indices: Integers, ids: Integers, lengths: Integers, *, segment_ids: Integers | None = None, columns: int = 0
+    indices: Integers, ids: Integers, lengths: Integers, *, pairs: SentencePairs | None = None, streams: int = 0
 ) -> ExampleBatch:
     """The examples of sequences `lengths` (B,) long that lie in a row in `ids` (N,)."""
     ends = np.cumsum(lengths)
@@ -32,52 +32,41 @@ def shifted(
     is_target[ends - lengths] = False
     predicts = np.ones(len(ids), bool)
     predicts[ends - 1] = False
-    positions = np.flatnonzero(predicts[seen])
-    none = np.empty(0, np.int64)
     return ExampleBatch(
         indices=indices,
         input_ids=ids[seen],
         original_ids=ids[seen],
         lengths=np.maximum(lengths - 1, 1),
-        segment_ids=None if segment_ids is None else segment_ids[seen],
-        positions=positions,
+        positions=np.flatnonzero(predicts[seen]),
         targets=ids[is_target],
-        boundary_positions=none,
-        boundary_targets=none,
-        left=none,
-        right=none,
-        first=none,
-        last=none,
-        offsets=none,
-        uniforms=np.empty(0),
-        pair_labels=np.full(len(lengths), -1, np.int64),
-        columns=columns,
+        pairs=None if pairs is None else SentencePairs(segment_ids=pairs.segment_ids[seen], labels=pairs.labels),
+        streams=streams,
     )
 
 
-def bidirectional_examples(forward: TokenBatch, backward: TokenBatch, *, columns: int = 0) -> ExampleBatch:
+def bidirectional_examples(forward: TokenBatch, backward: TokenBatch, *, streams: int = 0) -> ExampleBatch:
     """The forward sequences and, reversed, the backward ones."""
     return shifted(
         np.concatenate([forward.indices, forward.indices]),
         np.concatenate([forward.ids, reverse(backward.ids, backward.lengths)]),
         np.concatenate([forward.lengths, backward.lengths]),
-        columns=columns,
+        streams=streams,
     )
 
 
 def reverse(ids: Integers, lengths: Integers) -> Integers:
     """Each of the sequences in a row turned round, in the order of the sequences."""
     ends = np.cumsum(lengths)
-    # Place p of a sequence [a, b) takes what stood at a + b - 1 - p.
+    # Position p of a sequence [a, b) takes what was at a + b - 1 - p.
     mirrored = np.repeat(2 * ends - lengths - 1, lengths) - np.arange(len(ids))
     return ids[mirrored]
 
 
-def mirror_steps(indices: Integers, columns: int, count: int) -> Integers:
+def mirror_steps(indices: Integers, streams: int, count: int) -> Integers:
     """The blocks that the backward reader is at when the forward reader is at `indices`, of `count` blocks in all."""
-    steps, column = np.divmod(indices, columns)
-    last = (count - 1 - column) // columns
-    return (last - steps) * columns + column
+    steps, stream = np.divmod(indices, streams)
+    last = (count - 1 - stream) // streams
+    return (last - steps) * streams + stream
 
 
 def mark_sentences(blocks: BlockBatch, *, begin_id: int, end_id: int) -> BlockBatch:
@@ -87,14 +76,14 @@ def mark_sentences(blocks: BlockBatch, *, begin_id: int, end_id: int) -> BlockBa
     """
     starts = blocks.sentence_starts.copy()
     starts[offsets(blocks.lengths)] = False
-    places = np.flatnonzero(starts)
-    marks = np.repeat(places, 2)
+    positions = np.flatnonzero(starts)
+    marks = np.repeat(positions, 2)
     block_of = np.repeat(np.arange(len(blocks.lengths)), blocks.lengths)
-    added = 2 * np.bincount(block_of[places], minlength=len(blocks.lengths))
+    added = 2 * np.bincount(block_of[positions], minlength=len(blocks.lengths))
     lengths = blocks.lengths + added
     return replace(
         blocks,
-        ids=np.insert(blocks.ids, marks, np.tile([end_id, begin_id], len(places))),
+        ids=np.insert(blocks.ids, marks, np.tile([end_id, begin_id], len(positions))),
         lengths=lengths,
         word_starts=np.insert(blocks.word_starts, marks, True),
         sentence_starts=np.insert(blocks.sentence_starts, marks, False),

@@ -91,22 +91,23 @@ class SpanMasking:
 
         lengths = examples.lengths
         batch, width = len(lengths), int(lengths.max())
-        # Where each flat token stands in the padded batch.
+        # The position of each flat token in the padded batch.
         row = np.repeat(np.arange(batch), lengths)
-        place = row * width + np.arange(len(row)) - np.repeat(offsets(lengths), lengths)
+        padded = row * width + np.arange(len(row)) - np.repeat(offsets(lengths), lengths)
         input_ids = np.full(batch * width, self._pad_id, np.int64)
-        input_ids[place] = examples.input_ids
+        input_ids[padded] = examples.input_ids
         mask, labels = np.zeros(batch * width, np.int64), np.full(batch * width, IGNORED, np.int64)
-        mask[place] = 1
-        labels[place[examples.positions]] = examples.targets
+        mask[padded] = 1
+        labels[padded[examples.positions]] = examples.targets
         grid = {"input_ids": input_ids, "attention_mask": mask, "labels": labels}
         tensors: dict[str, Integers] = {name: flat.reshape(batch, width) for name, flat in grid.items()}
-        if self._boundaries:
-            tensors["span_position"] = place[examples.boundary_positions]
-            tensors["span_target"] = examples.boundary_targets
-            tensors["span_left"] = place[examples.left]
-            tensors["span_right"] = place[examples.right]
-            tensors["span_offset"] = examples.offsets
+        if self._boundaries and examples.boundaries is not None:
+            boundaries = examples.boundaries
+            tensors["span_position"] = padded[boundaries.positions]
+            tensors["span_target"] = boundaries.targets
+            tensors["span_left"] = padded[boundaries.left]
+            tensors["span_right"] = padded[boundaries.right]
+            tensors["span_offset"] = boundaries.offsets
         return {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in tensors.items()}
 
 

@@ -14,7 +14,7 @@ from spanlab.arrays import Flags, Integers
 from spanlab.config import Above, AtLeast, AtMost, Bounded
 from spanlab.corpus.randomness import Draws, draw, sample_keys, uniform
 from spanlab.corruption.budget import Rounding, budgets
-from spanlab.corruption.examples import ExampleBatch
+from spanlab.corruption.examples import ExampleBatch, SpanBoundaries, move_positions
 from spanlab.corruption.given_spans import GivenSpans, pick_given_spans
 from spanlab.corruption.ngram import pick_ngrams
 from spanlab.corruption.permutation import PermutationConfig
@@ -70,24 +70,21 @@ def collapse_spans(examples: ExampleBatch, mask_id: int) -> ExampleBatch:
     goes_on = np.zeros(count, bool)
     goes_on[1:] = masked[1:] & masked[:-1] & (block_of[1:] == block_of[:-1])
     kept = ~goes_on
-    place = np.cumsum(kept) - 1
+    position = np.cumsum(kept) - 1
     leads = kept[examples.positions]
     input_ids = examples.input_ids.copy()
     input_ids[examples.positions] = mask_id
+    boundaries, pairs, uniforms = examples.boundaries, examples.pairs, examples.sampling_uniforms
     return replace(
         examples,
         input_ids=input_ids[kept],
         original_ids=examples.original_ids[kept],
         lengths=np.bincount(block_of[kept], minlength=len(examples.lengths)),
-        segment_ids=None if examples.segment_ids is None else examples.segment_ids[kept],
-        positions=place[examples.positions[leads]],
+        positions=position[examples.positions[leads]],
         targets=examples.targets[leads],
-        uniforms=examples.uniforms[leads] if len(examples.uniforms) else examples.uniforms,
-        boundary_positions=place[examples.boundary_positions],
-        left=place[examples.left],
-        right=place[examples.right],
-        first=place[examples.first],
-        last=place[examples.last],
+        boundaries=boundaries and move_positions(boundaries, position),
+        pairs=pairs and replace(pairs, segment_ids=pairs.segment_ids[kept]),
+        sampling_uniforms=None if uniforms is None else uniforms[leads],
     )
 
 
@@ -180,7 +177,7 @@ class Masking:
         masked = self.choose(batch, keys)
         spans = find_spans(batch, masked)
         seen = self._replace(batch, spans, draw(keys, _REPLACING))
-        uniforms = _keyed_uniforms(batch, spans.positions, draw(keys, _SAMPLING)) if self._sampling else np.empty(0)
+        uniforms = _keyed_uniforms(batch, spans.positions, draw(keys, _SAMPLING)) if self._sampling else None
         examples = _gather(batch, spans, seen, uniforms)
         return collapse_spans(examples, self._mask_id) if self.config.collapse else examples
 
@@ -258,7 +255,9 @@ def _keyed_uniforms(batch: TokenBatch, positions: Integers, keys: Draws) -> NDAr
     return decide(keys[block], positions - batch.starts[block])
 
 
-def _gather(batch: TokenBatch, spans: MaskedSpans, seen: Integers, uniforms: NDArray[np.float64]) -> ExampleBatch:
+def _gather(
+    batch: TokenBatch, spans: MaskedSpans, seen: Integers, uniforms: NDArray[np.float64] | None
+) -> ExampleBatch:
     input_ids = batch.ids.copy()
     input_ids[spans.positions] = seen
     targets = batch.ids[spans.positions]
@@ -272,16 +271,17 @@ def _gather(batch: TokenBatch, spans: MaskedSpans, seen: Integers, uniforms: NDA
         input_ids=input_ids,
         original_ids=batch.ids,
         lengths=batch.lengths,
-        segment_ids=batch.segment_ids,
         positions=spans.positions,
         targets=targets,
-        boundary_positions=positions,
-        boundary_targets=boundary_targets,
-        left=first - 1,
-        right=last + 1,
-        first=first,
-        last=last,
-        offsets=positions - first,
-        uniforms=uniforms,
-        pair_labels=batch.pair_labels,
+        boundaries=SpanBoundaries(
+            positions=positions,
+            targets=boundary_targets,
+            left=first - 1,
+            right=last + 1,
+            first=first,
+            last=last,
+            offsets=positions - first,
+        ),
+        pairs=batch.pairs,
+        sampling_uniforms=uniforms,
     )

@@ -73,15 +73,15 @@ class Permutation:
     """Orders of blocks of one length."""
 
     rank_BT: Ranks
-    sight_BT: Ranks
+    visible_below_BT: Ranks
     predicted_BT: Flags
 
     def visible(self) -> Flags:
         """(B, T, T) whether token i sees token j before it is predicted itself."""
         # The narrower the numbers, the more of them are compared at a time.
-        narrow = np.min_scalar_type(int(self.sight_BT.max(initial=0)))
-        rank_BT, sight_BT = self.rank_BT.astype(narrow), self.sight_BT.astype(narrow)
-        return rank_BT[:, None, :] < sight_BT[:, :, None]
+        narrow = np.min_scalar_type(int(self.visible_below_BT.max(initial=0)))
+        rank_BT, visible_below_BT = self.rank_BT.astype(narrow), self.visible_below_BT.astype(narrow)
+        return rank_BT[:, None, :] < visible_below_BT[:, :, None]
 
 
 def permute(
@@ -120,7 +120,7 @@ def permute(
     ranks, sights = [], []
     for part in ordered:
         ranks.append(part.rank_BT + lowest_B1)
-        sights.append(part.sight_BT + lowest_B1)
+        sights.append(part.visible_below_BT + lowest_B1)
         # Above everything that a token of this part sees, and below what the next part sees.
         lowest_B1 = sights[-1].max(axis=1, keepdims=True) + np.int16(1)
     predicted_BT = np.concatenate([part.predicted_BT for part in ordered], axis=1)
@@ -138,7 +138,7 @@ def _order_equal_parts(
 
     keys = np.concatenate([draw(keys_B, number) for number in range(count)])
     whole = _order_part(stacked(text_BT), stacked(word_starts_BT), config, np.repeat(goals, blocks), keys)
-    split = (np.split(array, count) for array in (whole.rank_BT, whole.sight_BT, whole.predicted_BT))
+    split = (np.split(array, count) for array in (whole.rank_BT, whole.visible_below_BT, whole.predicted_BT))
     return [Permutation(*arrays) for arrays in zip(*split, strict=True)]
 
 
@@ -289,43 +289,34 @@ class PermutationSampler:
     """Draws orders for batches of blocks by a config."""
 
     def __init__(
-        self, config: PermutationConfig, *, columns: int = 1, reuse: int | None = None, both_ways: bool = False
+        self, config: PermutationConfig, *, streams: int = 1, reuse: int | None = None, both_ways: bool = False
     ) -> None:
-        """Blocks are those of a `StreamBlocks` with so many columns, of which half are read backwards or none.
+        """Blocks come from `StreamBlocks` with `streams` streams; with `both_ways` the second half is read backwards.
 
-        `reuse` is how many tokens of a block, its first ones, the next block remembers: they are a part by themselves.
+        The first `reuse` tokens of a block are kept in the memory of the next one; they are a part of their own.
         """
-        self.config, self._columns, self._reuse, self._both_ways = config, columns, reuse, both_ways
+        self.config, self._streams, self._reuse, self._both_ways = config, streams, reuse, both_ways
 
     def __call__(self, batch: TokenBatch, *, seed: int, epoch: ArrayLike = 0) -> ExampleBatch:
         """The examples of a batch; the same sample gives the same example in whatever batch it comes."""
         order = self.order(batch, seed=seed, epoch=epoch)
-        columns = batch.indices % self._columns
-        backward = (columns >= self._columns // 2) if self._both_ways else np.zeros(len(columns), bool)
-        positions, none = np.flatnonzero(order.predicted_BT), np.empty(0, np.int64)
+        stream = batch.indices % self._streams
+        backward = (stream >= self._streams // 2) if self._both_ways else np.zeros(len(stream), bool)
+        positions = np.flatnonzero(order.predicted_BT)
         return ExampleBatch(
             indices=batch.indices,
             input_ids=batch.ids,
             original_ids=batch.ids,
             lengths=batch.lengths,
-            segment_ids=batch.segment_ids,
             positions=positions,
             targets=batch.ids[positions],
-            boundary_positions=none,
-            boundary_targets=none,
-            left=none,
-            right=none,
-            first=none,
-            last=none,
-            offsets=none,
-            uniforms=np.empty(0),
-            pair_labels=batch.pair_labels,
+            pairs=batch.pairs,
             order=PredictionOrder(
                 rank=order.rank_BT.ravel(),
-                sight=order.sight_BT.ravel(),
+                visible_below=order.visible_below_BT.ravel(),
                 backward=backward,
             ),
-            columns=self._columns,
+            streams=self._streams,
         )
 
     def order(self, batch: TokenBatch, *, seed: int, epoch: ArrayLike = 0) -> Permutation:

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from spanlab.arrays import Flags, Integers, offsets
 from spanlab.corpus.blocks import BlockBatch
+from spanlab.corruption.examples import SentencePairs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,8 +49,7 @@ class TokenBatch:
     """The tokens that are not text, ascending."""
     word_starts: Flags
     """(N,) where a word of the text begins; never at a special token."""
-    segment_ids: Integers | None
-    pair_labels: Integers
+    pairs: SentencePairs | None
     sources: Integers | None
     """(B,) where the text of each block begins in the corpus, if it is one stretch of it."""
 
@@ -86,9 +86,13 @@ def add_special_tokens(blocks: BlockBatch, layout: SpecialTokenLayout) -> TokenB
     word_starts = np.zeros(len(ids), bool)
     word_starts[is_text] = blocks.word_starts
     maskable = is_text & ~np.isin(ids, layout.special_ids)
-    segment_ids = _segments(starts + before + first_lengths + after, block_of) if layout.segments else None
-    if segment_ids is not None and ends_with_cls:
-        segment_ids[lasts] = 2
+    pairs = None
+    if layout.segments:
+        second_starts = starts + before + first_lengths + after
+        segment_ids = (np.arange(len(ids)) >= second_starts[block_of]).astype(np.int64)
+        if ends_with_cls:
+            segment_ids[lasts] = 2
+        pairs = SentencePairs(segment_ids=segment_ids, labels=blocks.labels.astype(np.int64))
     return TokenBatch(
         indices=blocks.indices.astype(np.int64),
         ids=ids,
@@ -98,8 +102,7 @@ def add_special_tokens(blocks: BlockBatch, layout: SpecialTokenLayout) -> TokenB
         maskable=maskable,
         specials=np.flatnonzero(~maskable),
         word_starts=word_starts_of_text(word_starts, maskable),
-        segment_ids=segment_ids,
-        pair_labels=blocks.labels.astype(np.int64),
+        pairs=pairs,
         sources=blocks.sources,
     )
 
@@ -125,8 +128,7 @@ def batch_sequences(
         maskable=maskable,
         specials=np.flatnonzero(~maskable),
         word_starts=word_starts_of_text(flags, maskable),
-        segment_ids=None,
-        pair_labels=np.full(len(rows), -1, np.int64),
+        pairs=None,
         sources=None,
     )
 
@@ -136,7 +138,3 @@ def word_starts_of_text(word_starts: Flags, maskable: Flags) -> Flags:
     after_special = np.ones(len(maskable), bool)
     np.logical_not(maskable[:-1], out=after_special[1:])
     return maskable & (word_starts | after_special)
-
-
-def _segments(second_starts: Integers, block_of: Integers) -> Integers:
-    return (np.arange(len(block_of)) >= second_starts[block_of]).astype(np.int64)

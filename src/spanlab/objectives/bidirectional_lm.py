@@ -60,8 +60,8 @@ class BidirectionalLM(nn.Module):
         """The loss of this batch as a part of a step with `counts` terms; alone, its own counts."""
         self.require_targets(batch.examples)
         hidden_NP = self._read(batch)
-        hidden_KP = self.dropout(hidden_NP).index_select(0, batch.positions_K)
-        found = project(hidden_KP, self.head.decoder, self.head.bias, batch.targets_K)
+        hidden_KP = self.dropout(hidden_NP).index_select(0, batch.positions)
+        found = project(hidden_KP, self.head.decoder, self.head.bias, batch.targets)
         count = len(batch.examples.positions)
         part = ObjectiveLoss(total=found.total, count=count, tallies={"correct": found.correct})
         return weigh({"bilm": part}, self.weights, counts)
@@ -80,22 +80,22 @@ class BidirectionalLM(nn.Module):
 
     def _read(self, batch: TensorBatch) -> Tensor:
         """(N, P) the last layer of either direction, for the sequences that it reads."""
-        lengths, columns = batch.examples.lengths.tolist(), batch.examples.columns
+        lengths, streams = batch.examples.lengths.tolist(), batch.examples.streams
         half = len(lengths) // 2
         # Both directions are at the same steps of the same streams.
         samples = batch.examples.indices[:half]
-        words_NP = self.encoder.word_vectors(batch.input_ids_N)
+        words_NP = self.encoder.word_vectors(batch.input_ids)
         parts = torch.split(words_NP, [sum(lengths[:half]), sum(lengths[half:])])
         ways = {"forward": self.encoder.forward_reader, "backward": self.encoder.backward_reader}
         carried = self._carried["train" if self.training else "dev"]
-        begun = carried.begin(samples, columns, words_NP.device)
+        begun = carried.begin(samples, streams, words_NP.device)
         hidden, left = [], {}
         for (way, reader), x_NP, own in zip(ways.items(), parts, (lengths[:half], lengths[half:]), strict=True):
             states = None if begun is None else _from_rows(way, begun, len(reader.layers))
             layers, states = reader(x_NP, time_major(own, x_NP.device), states)
             hidden.append(layers[-1])
             left.update(_to_rows(way, states))
-        carried.keep(samples, columns, left)
+        carried.keep(samples, streams, left)
         return torch.cat(hidden)
 
 

@@ -34,9 +34,9 @@ class CausalLM(nn.Module):
     def forward(self, encoded: Encoded, batch: TensorBatch) -> ObjectiveLoss:
         """The cross-entropy summed over the tokens that follow another."""
         hidden_KD = encoded.hidden_ND
-        if len(batch.positions_K) < len(hidden_KD):
-            hidden_KD = hidden_KD.index_select(0, batch.positions_K)
-        return causal_lm_loss(self.head, hidden_KD, encoded.word_table_VE, batch.targets_K)
+        if len(batch.positions) < len(hidden_KD):
+            hidden_KD = hidden_KD.index_select(0, batch.positions)
+        return causal_lm_loss(self.head, hidden_KD, encoded.word_table_VE, batch.targets)
 
     def metrics(self, loss: ObjectiveLoss) -> dict[str, float]:
         """Mean loss, accuracy and perplexity of the next token."""

@@ -43,9 +43,9 @@ def project_masked(
     head: MaskedLMHead, encoded: Encoded, batch: TensorBatch, uniforms_K: Tensor | None = None
 ) -> Projection:
     """The head at the masked positions; with `uniforms_K`, also a token drawn at each."""
-    hidden_KD = encoded.hidden_ND.index_select(0, batch.positions_K)
+    hidden_KD = encoded.hidden_ND.index_select(0, batch.positions)
     table_VE = encoded.word_table_VE if head.decoder is None else head.decoder
-    return project(head.features(hidden_KD), table_VE, head.bias, batch.targets_K, uniforms_K=uniforms_K)
+    return project(head.features(hidden_KD), table_VE, head.bias, batch.targets, uniforms_K=uniforms_K)
 
 
 def masked_lm_loss(projection: Projection, batch: TensorBatch) -> ObjectiveLoss:

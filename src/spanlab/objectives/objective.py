@@ -32,9 +32,9 @@ class Encoded:
 def encode(encoder: Encoder, batch: TensorBatch, input_ids_N: Tensor | None = None) -> Encoded:
     """Run the encoder on a batch, or on other ids in its place."""
     output = encoder(
-        batch.input_ids_N if input_ids_N is None else input_ids_N,
-        token_type_ids=batch.segment_ids_N,
-        lengths=batch.lengths_B,
+        batch.input_ids if input_ids_N is None else input_ids_N,
+        token_type_ids=None if batch.pairs is None else batch.pairs.segment_ids,
+        lengths=batch.lengths,
     )
     return Encoded(hidden_ND=output.hidden, pooled_BD=output.pooled, word_table_VE=encoder.word_table)
 

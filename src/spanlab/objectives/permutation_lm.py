@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from spanlab.arrays import Integers, offsets
-from spanlab.corruption.examples import ExampleBatch, PredictionOrder
+from spanlab.corruption.examples import Array, ExampleBatch, PredictionOrder
 from spanlab.encoder import PermutationLMHead, XLNetEncoder
 from spanlab.errors import InputError
 from spanlab.objectives.batch import TensorBatch
@@ -52,19 +52,16 @@ class PermutationLM(nn.Module):
 
     def forward(self, batch: TensorBatch, counts: Mapping[str, int] | None = None) -> CriterionLoss:
         """The loss of this batch as a part of a step with `counts` terms; alone, its own counts."""
-        order = _order_of(batch.examples)
-        assert batch.rank_N is not None
-        assert batch.sight_N is not None
-        shape = (len(batch.examples.lengths), -1)
-        rank_BT, sight_BT = batch.rank_N.view(shape), batch.sight_N.view(shape)
+        order, shape = _order_of(batch), (len(batch.examples.lengths), -1)
+        rank_BT, visible_below_BT = order.rank.view(shape), order.visible_below.view(shape)
         places_BP, rows_K = _places_by_sequence(batch.examples.positions, *rank_BT.shape)
         read = self.encoder.read(
-            batch.input_ids_N.view(shape),
-            visible_BTT=rank_BT[:, None, :] < sight_BT[:, :, None],
+            batch.input_ids.view(shape),
+            visible_BTT=rank_BT[:, None, :] < visible_below_BT[:, :, None],
             places_BK=places_BP.to(rank_BT.device),
-            segment_ids_BT=None if batch.segment_ids_N is None else batch.segment_ids_N.view(shape),
+            segment_ids_BT=None if batch.pairs is None else batch.pairs.segment_ids.view(shape),
             memory_LBMD=self._recall(batch),
-            backward_rows=_backward_rows(order),
+            backward_rows=_backward_rows(_order_of(batch.examples)),
         )
         self._remember(batch, read.memory_LBMD)
         assert read.predicted_BKD is not None
@@ -90,22 +87,22 @@ class PermutationLM(nn.Module):
         if self.encoder.config.memory is None:
             return None
         examples, carried = batch.examples, self._carried["train" if self.training else "dev"]
-        begun = carried.begin(examples.indices, examples.columns, batch.input_ids_N.device)
+        begun = carried.begin(examples.indices, examples.streams, batch.input_ids.device)
         return None if begun is None else begun["memory"].transpose(0, 1)
 
     def _remember(self, batch: TensorBatch, memory_LBMD: Tensor) -> None:
         if self.encoder.config.memory is not None:
             examples, carried = batch.examples, self._carried["train" if self.training else "dev"]
-            carried.keep(examples.indices, examples.columns, {"memory": memory_LBMD.transpose(0, 1)})
+            carried.keep(examples.indices, examples.streams, {"memory": memory_LBMD.transpose(0, 1)})
 
     def _loss(self, hidden_KD: Tensor, batch: TensorBatch) -> ObjectiveLoss:
         table_VD = self.encoder.word_table if self.head.decoder is None else self.head.decoder
-        projection = project(hidden_KD, table_VD, self.head.bias, batch.targets_K)
+        projection = project(hidden_KD, table_VD, self.head.bias, batch.targets)
         tallies = {"correct": projection.correct}
         return ObjectiveLoss(total=projection.total, count=len(batch.examples.positions), tallies=tallies)
 
 
-def _order_of(examples: ExampleBatch) -> PredictionOrder:
+def _order_of(examples: ExampleBatch[Array]) -> PredictionOrder[Array]:
     if examples.order is None:
         fix = "set masking.law=permutation, or objectives.plm=0"
         raise InputError("the examples have no order of prediction for the plm objective", fix=fix)

@@ -53,19 +53,22 @@ class ReplacedToken(nn.Module):
         if len(examples.original_ids) != len(examples.input_ids):
             fix = "mask without collapsing spans"
             raise InputError("the rtd objective compares token by token, and spans were collapsed", fix=fix)
+        if examples.sampling_uniforms is None:
+            fix = "build Masking with sampling=True"
+            raise InputError("the examples have no uniform numbers from which the generator samples", fix=fix)
 
     def forward(self, batch: TensorBatch, counts: Mapping[str, int] | None = None) -> CriterionLoss:
         """The loss of this batch as a part of a step with `counts` terms; alone, its own counts."""
         self.require_targets(batch.examples)
         pair = self.pair
-        projection = project_masked(pair.generator_head, encode(pair.generator, batch), batch, batch.uniforms_K)
+        projection = project_masked(pair.generator_head, encode(pair.generator, batch), batch, batch.sampling_uniforms)
         assert projection.sampled_K is not None
-        filled_N = batch.original_ids_N.index_copy(0, batch.positions_K, projection.sampled_K)
+        filled_N = batch.original_ids.index_copy(0, batch.positions, projection.sampled_K)
         discriminated = encode(pair.discriminator, batch, filled_N)
         logits_N = in_full_precision(pair.discriminator_head(discriminated.hidden_ND))
         parts = {
             "mlm": masked_lm_loss(projection, batch),
-            "rtd": detection_loss(logits_N, filled_N != batch.original_ids_N),
+            "rtd": detection_loss(logits_N, filled_N != batch.original_ids),
         }
         return weigh(parts, self.weights, counts)
 

@@ -26,23 +26,25 @@ class PairClassification(nn.Module):
 
     def count(self, examples: ExampleBatch) -> int:
         """The pairs that have a label."""
-        return int((examples.pair_labels >= 0).sum())
+        return 0 if examples.pairs is None else int((examples.pairs.labels >= 0).sum())
 
     def require_targets(self, examples: ExampleBatch) -> None:
         """Refuse examples of one segment."""
-        if self.count(examples) == 0 and examples.segment_ids is None:
+        if examples.pairs is None:
             fix = f"read the data as sentence pairs, or set objectives.{self.name}=0"
             raise InputError(f"the examples have one segment each, and the {self.name} objective needs pairs", fix=fix)
 
     def forward(self, encoded: Encoded, batch: TensorBatch) -> ObjectiveLoss:
         """The cross-entropy summed over the labelled pairs."""
         self.require_targets(batch.examples)
+        assert batch.pairs is not None
+        labels_B = batch.pairs.labels
         if encoded.pooled_BD is None:
             fix = "set encoder.pooler=true"
             raise ConfigError(f"the {self.name} objective needs an encoder with a pooler", fix=fix)
         logits_B2 = in_full_precision(self.head(encoded.pooled_BD))
-        total = F.cross_entropy(logits_B2, batch.pair_labels_B, ignore_index=-1, reduction="sum")
-        correct = (logits_B2.argmax(dim=-1) == batch.pair_labels_B).sum()
+        total = F.cross_entropy(logits_B2, labels_B, ignore_index=-1, reduction="sum")
+        correct = (logits_B2.argmax(dim=-1) == labels_B).sum()
         return ObjectiveLoss(total=total, count=self.count(batch.examples), tallies={"correct": correct})
 
     def metrics(self, loss: ObjectiveLoss) -> dict[str, float]:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from spanlab.arrays import Integers
-from spanlab.corruption.examples import ExampleBatch
+from spanlab.corruption.examples import Array, ExampleBatch, SpanBoundaries
 from spanlab.encoder import SpanBoundaryHead
 from spanlab.errors import InputError
 from spanlab.objectives.batch import TensorBatch
@@ -31,21 +31,24 @@ class SpanBoundary(nn.Module):
 
     def count(self, examples: ExampleBatch) -> int:
         """The masked tokens whose place in the span has a vector."""
-        rows = self._rows_within(examples)
-        return len(examples.offsets) if rows is None else len(rows)
+        offsets = _boundaries_of(examples).offsets
+        rows = self._rows_within(offsets)
+        return len(offsets) if rows is None else len(rows)
 
     def require_targets(self, examples: ExampleBatch) -> None:
         """Refuse masked tokens without boundaries."""
-        if len(examples.positions) and not len(examples.offsets):
-            fix = "use a masking law that marks spans, or set objectives.sbo=0"
-            raise InputError("the examples have masked tokens but no span boundaries for the sbo objective", fix=fix)
+        if len(examples.positions) and not len(_boundaries_of(examples).offsets):
+            raise _no_boundaries()
 
     def forward(self, encoded: Encoded, batch: TensorBatch) -> ObjectiveLoss:
         """The cross-entropy summed over the tokens that have a target."""
         internal = self.head.config.boundaries == "internal"
-        left_S, right_S = (batch.first_S, batch.last_S) if internal else (batch.left_S, batch.right_S)
-        per_token = [left_S, right_S, batch.offsets_S, batch.boundary_targets_S]
-        rows = self._rows_within(batch.examples)
+        boundaries = _boundaries_of(batch)
+        left_S, right_S = boundaries.left, boundaries.right
+        if internal:
+            left_S, right_S = boundaries.first, boundaries.last
+        per_token = [left_S, right_S, boundaries.offsets, boundaries.targets]
+        rows = self._rows_within(_boundaries_of(batch.examples).offsets)
         if rows is not None:
             rows_K = torch.from_numpy(rows).to(left_S.device)
             per_token = [x_S.index_select(0, rows_K) for x_S in per_token]
@@ -58,12 +61,23 @@ class SpanBoundary(nn.Module):
         """Mean loss, accuracy and perplexity of the masked tokens."""
         return token_metrics(loss)
 
-    def _rows_within(self, examples: ExampleBatch) -> Integers | None:
+    def _rows_within(self, offsets: Integers) -> Integers | None:
         """The rows whose offset the position table holds; None for all of them."""
         limit = self.head.config.max_span
-        if limit is None or examples.offsets.max(initial=0) < limit:
+        if limit is None or offsets.max(initial=0) < limit:
             return None
-        return np.flatnonzero(examples.offsets < limit)
+        return np.flatnonzero(offsets < limit)
+
+
+def _boundaries_of(examples: ExampleBatch[Array]) -> SpanBoundaries[Array]:
+    if examples.boundaries is None:
+        raise _no_boundaries()
+    return examples.boundaries
+
+
+def _no_boundaries() -> InputError:
+    fix = "use a masking law that marks spans, or set objectives.sbo=0"
+    return InputError("the examples have masked tokens but no span boundaries for the sbo objective", fix=fix)
 
 
 def _at(encoded: Encoded, positions_K: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from spanlab.arrays import Integers, offsets
 from spanlab.corpus import PreparedCorpus, SampleOrder
 from spanlab.corpus.randomness import sample_keys
 from spanlab.corruption import ExampleBatch
-from spanlab.corruption.examples import join_examples
+from spanlab.corruption.examples import join_examples, named_arrays
 from spanlab.errors import ConfigError, InputError
 from spanlab.objectives import TensorBatch
 from spanlab.pretraining.examples import Examples, document_end
@@ -174,9 +174,7 @@ class ExampleSteps:
 
     def describe(self, batch: ExampleBatch) -> Mapping[str, Any]:
         """All arrays of the batch."""
-        order = {} if batch.order is None else vars(batch.order)
-        named = {**vars(batch), **{f"order.{name}": array for name, array in order.items()}}
-        return {name: array for name, array in named.items() if isinstance(array, np.ndarray)}
+        return dict(named_arrays(batch))
 
 
 class PretrainingData(ExampleSteps):

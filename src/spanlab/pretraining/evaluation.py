@@ -17,8 +17,8 @@ from spanlab.objectives import Criterion, TensorBatch
 from spanlab.training.distributed import ProcessContext
 from spanlab.training.train_step import add_over_processes, add_parts
 
-_TARGETS = {"mlm": "targets", "sbo": "boundary_targets", "plm": "targets", "clm": "targets", "bilm": "targets"}
-"""Where each objective that says tokens has them."""
+_PREDICT_TOKENS = ("mlm", "sbo", "plm", "clm", "bilm")
+"""The objectives whose targets are tokens."""
 
 
 class HeldOutSamples(Protocol):
@@ -54,13 +54,14 @@ class HeldOut:
 
     def _unigram_losses(self) -> dict[str, float]:
         """What the training text's token frequencies alone lose on the held-out targets."""
-        asked = [name for name in self._criterion.weights if name in _TARGETS]
-        found: dict[str, list[Integers]] = defaultdict(list)
+        objectives = [name for name in self._criterion.weights if name in _PREDICT_TOKENS]
+        batches: dict[str, list[Integers]] = defaultdict(list)
         for examples, _ in self._samples.held_out_turns(part=0, parts=1):
-            for name in asked:
-                found[name].append(getattr(examples, _TARGETS[name]))
+            for name in objectives:
+                of_spans = examples.boundaries if name == "sbo" else None
+                batches[name].append(examples.targets if of_spans is None else of_spans.targets)
         logs = -np.log(smoothed(self._samples.training_counts()))
-        targets = {name: np.concatenate(ids) for name, ids in found.items()}
+        targets = {name: np.concatenate(ids) for name, ids in batches.items()}
         return {f"unigram.{name}": float(logs[ids].mean()) for name, ids in targets.items() if len(ids)}
 
 

@@ -131,12 +131,12 @@ class Examples:
         if self.masking is not None:
             return self.masking(tokens, seed=self.recipe.seed, epoch=epoch)
         if not self.recipe.weighs("bilm"):
-            return next_token_examples(tokens, columns=columns)
+            return next_token_examples(tokens, streams=columns)
         backward = tokens
         if columns:
             numbers = np.asarray(indices, np.int64).reshape(-1)
             backward = self.token_batch(mirror_steps(numbers, columns, len(self)))
-        return bidirectional_examples(tokens, backward, columns=columns)
+        return bidirectional_examples(tokens, backward, streams=columns)
 
 
 def build_masking(corpus: PreparedCorpus, recipe: Recipe) -> Masking | PermutationSampler:
@@ -148,7 +148,7 @@ def build_masking(corpus: PreparedCorpus, recipe: Recipe) -> Masking | Permutati
                 f"masking.law is 'permutation', and data.blocks '{data.blocks}'", fix="set data.blocks=columns"
             )
         return PermutationSampler(
-            recipe.masking.permutation, columns=recipe.columns, reuse=data.reuse, both_ways=data.both_ways
+            recipe.masking.permutation, streams=recipe.columns, reuse=data.reuse, both_ways=data.both_ways
         )
     counts = corpus.token_counts if recipe.masking.random_from == "corpus" else None
     return Masking(

@@ -78,7 +78,8 @@ def report_masks(examples: Examples, *, blocks: int = 3, epoch: int = 0) -> Mask
     batch = examples.batch(np.arange(count), epoch)
     fate = _fates(batch)
     masked_share = len(batch.targets) / max(1, int(examples.token_batch(np.arange(count)).text_lengths.sum()))
-    spans = np.unique(batch.first, return_counts=True)[1]
+    assert batch.boundaries is not None
+    spans = np.unique(batch.boundaries.first, return_counts=True)[1]
     shares = {name: float(np.mean(fate == name)) if len(fate) else 0.0 for name in ("masked", "replaced", "kept")}
     return MaskReport(
         title=f"{examples.recipe.system}, law {examples.recipe.masking.law}",
@@ -129,8 +130,9 @@ def _show(examples: Examples, number: int, epoch: int) -> tuple[ShownToken, ...]
     fate = np.where(tokens.maskable, "text", "special").astype("<U8")
     if len(batch.input_ids) == len(tokens.ids):
         fate[batch.positions] = _fates(batch)
-    first, last = set(batch.first.tolist()), set(batch.last.tolist())
-    outside = {*batch.left.tolist(), *batch.right.tolist()}
+    assert batch.boundaries is not None
+    first, last = set(batch.boundaries.first.tolist()), set(batch.boundaries.last.tolist())
+    outside = {*batch.boundaries.left.tolist(), *batch.boundaries.right.tolist()}
     return tuple(
         ShownToken(
             text=vocabulary[original],

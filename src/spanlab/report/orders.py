@@ -103,8 +103,8 @@ def report_orders(examples: Examples, *, blocks: int = 2, epoch: int = 0) -> Ord
 def _order(examples: Examples, number: int, epoch: int) -> OrderedBlock:
     tokens, batch = examples.token_batch([number]), examples.batch([number], epoch)
     assert batch.order is not None
-    rank, sight = batch.order.rank, batch.order.sight
-    visible: Flags = rank[None, :] < sight[:, None]
+    rank = batch.order.rank
+    visible: Flags = rank[None, :] < batch.order.visible_below[:, None]
     turns = {int(place): turn for turn, place in enumerate(batch.positions[np.argsort(rank[batch.positions])], start=1)}
     vocabulary = examples.corpus.tokenizer.vocabulary
     ordered = tuple(
@@ -117,8 +117,8 @@ def _order(examples: Examples, number: int, epoch: int) -> OrderedBlock:
         )
         for place, identity in enumerate(batch.input_ids.tolist())
     )
-    step, column = divmod(number, batch.columns)
-    return OrderedBlock(ordered, step, column, bool(batch.order.backward[0]))
+    step, stream = divmod(number, batch.streams)
+    return OrderedBlock(ordered, step, stream, bool(batch.order.backward[0]))
 
 
 _PALETTE = ((238, 241, 245), (176, 196, 226), (36, 86, 166), (217, 164, 0))

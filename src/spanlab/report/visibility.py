@@ -115,7 +115,7 @@ def _of_directions(length: int, *, both: bool) -> NDArray[np.uint8]:
 
 def _of_order(batch: ExampleBatch) -> NDArray[np.uint8]:
     assert batch.order is not None
-    sees: Flags = batch.order.rank[None, :] < batch.order.sight[:, None]
+    sees: Flags = batch.order.rank[None, :] < batch.order.visible_below[:, None]
     cells = np.where(sees, Cell.SEEN_UNASKED, Cell.HIDDEN).astype(np.uint8)
     cells[batch.positions] = np.where(sees[batch.positions], Cell.SEEN, Cell.HIDDEN)
     cells[batch.positions, batch.positions] = Cell.ITSELF
