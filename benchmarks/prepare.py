@@ -166,10 +166,10 @@ def tree_memory(root: int) -> int:
 def prepare_ours(arguments: argparse.Namespace) -> dict[str, Any]:
     """SpanLab, from files to a corpus on disk."""
     start = time.perf_counter()
-    from spanlab.corpus import Options, plan_preparation, run_preparation
+    from spanlab.corpus import PrepareConfig, plan_preparation, run_preparation
     from spanlab.text import Tokenizer
 
-    plan = plan_preparation([arguments.text], Options())
+    plan = plan_preparation([arguments.text], PrepareConfig())
     loaded = Tokenizer.load(arguments.tokenizer)
     manifest = run_preparation(plan, tokenizer=loaded, out=arguments.out, workers=arguments.workers)
     return {"tokens": manifest.counts.tokens, "seconds": time.perf_counter() - start}

@@ -27,7 +27,7 @@ import transformers
 
 from benchmarks.measure import circumstances, print_result
 from benchmarks.prepare import data_folder, unpack
-from spanlab.corpus import Options, plan_preparation, run_preparation
+from spanlab.corpus import PrepareConfig, plan_preparation, run_preparation
 from spanlab.machine import keep_freed_memory
 from spanlab.pretraining.build import WeightedCorpus, build_work
 from spanlab.pretraining.recipe import load_recipe
@@ -120,7 +120,7 @@ def prepare(data: Path, scratch: Path) -> tuple[Path, Path]:
     """A few novels as a prepared corpus, and the file of its tokenizer."""
     tokenizer_file = data / "tokenizers" / "bert-base-uncased" / "tokenizer.json"
     novels = sorted(unpack(data, scratch / "novels").rglob("*.txt"))[:NOVELS]
-    plan = plan_preparation([str(path) for path in novels], Options())
+    plan = plan_preparation([str(path) for path in novels], PrepareConfig())
     run_preparation(plan, tokenizer=Tokenizer.load(tokenizer_file), out=scratch / "corpus", workers=2)
     return scratch / "corpus", tokenizer_file
 

@@ -42,9 +42,9 @@ def test_text_is_prepared_and_inspected(tmp_path: Path, tokenizer: Path, text: P
     result = run("prepare", text, "--tokenizer", tokenizer, "--out", tmp_path / "out", "--workers", 1)
     assert result.exit_code == 0
     assert (
-        "documents: blank-line (detected: blank lines separate documents; --documents says otherwise)" in result.stderr
+        "documents: blank-line (detected: blank lines separate documents; change it with --documents)" in result.stderr
     )
-    assert "lines: sentences (detected: each line is a sentence; --lines says otherwise)" in result.stderr
+    assert "lines: sentences (detected: each line is a sentence; change it with --lines)" in result.stderr
     assert "duplicate documents left out" in result.stdout
     shown = run("corpus", tmp_path / "out", "--verify", "--samples", 2, "--length", 64)
     assert shown.exit_code == 0

@@ -9,7 +9,7 @@ from typing import Any
 from tokenizers import Tokenizer as Backend
 from tokenizers import models, normalizers, pre_tokenizers
 
-from spanlab.corpus import Options, PreparedCorpus, plan_preparation, run_preparation
+from spanlab.corpus import PrepareConfig, PreparedCorpus, plan_preparation, run_preparation
 from spanlab.text import Tokenizer
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -51,7 +51,7 @@ def make_corpus(folder: Path, documents: Documents, *, shard_tokens: int = 1 << 
     """A prepared corpus of documents with the asked lengths, in shards of about `shard_tokens`."""
     text = folder / "text.txt"
     write_documents(text, documents)
-    options = Options(
+    options = PrepareConfig(
         documents="blank-line", lines="sentences", shard_tokens=shard_tokens, segment_bytes=min(shard_tokens, 1 << 20)
     )
     plan = plan_preparation([str(text)], options)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spanlab.corpus import Options, PreparedCorpus, plan_preparation, run_preparation
+from spanlab.corpus import PrepareConfig, PreparedCorpus, plan_preparation, run_preparation
 from spanlab.corruption.autoregressive import mirror_steps, reverse, shifted
 from spanlab.pretraining.examples import Examples
 from spanlab.pretraining.recipe import load_recipe
@@ -29,7 +29,7 @@ def corpus_of(folder: Path, kind: str) -> PreparedCorpus:
     text = folder / "text.txt"
     text.write_text("\n\n".join(DOCUMENTS))
     tokenizer = train_tokenizer(DOCUMENTS, settings[kind])
-    plan = plan_preparation([str(text)], Options(documents="blank-line"))
+    plan = plan_preparation([str(text)], PrepareConfig(documents="blank-line"))
     run_preparation(plan, tokenizer=tokenizer, out=folder / "corpus", workers=1)
     return PreparedCorpus.open(folder / "corpus")
 

@@ -4,7 +4,7 @@ import random
 from pathlib import Path
 from typing import Any
 
-from spanlab.corpus import Options, plan_preparation, run_preparation
+from spanlab.corpus import PrepareConfig, plan_preparation, run_preparation
 from spanlab.pretraining.recipe import load_recipe
 from spanlab.text import Tokenizer
 from spanlab.text.special_tokens import System
@@ -59,7 +59,7 @@ def make_tokenizer(
 
 def prepare(text: Path, tokenizer: Tokenizer, out: Path) -> Path:
     """The prepared corpus of a text whose lines are sentences."""
-    plan = plan_preparation([str(text)], Options(documents="blank-line", lines="sentences"))
+    plan = plan_preparation([str(text)], PrepareConfig(documents="blank-line", lines="sentences"))
     run_preparation(plan, tokenizer=tokenizer, out=out, workers=1)
     return out
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from spanlab.corpus import Options, PreparedCorpus, plan_preparation, run_preparation
+from spanlab.corpus import PrepareConfig, PreparedCorpus, plan_preparation, run_preparation
 from spanlab.encoder import Electra, Elmo, Encoder, build_encoder, elmo_preset, preset
 from spanlab.objectives import TensorBatch, build_criterion
 from spanlab.pretraining.examples import Examples
@@ -38,7 +38,7 @@ def corpora(tmp_path_factory: pytest.TempPathFactory) -> dict[str, PreparedCorpu
     for kind in ("wordpiece", "word"):
         tokenizer = train_tokenizer([text.read_text()], TokenizerConfig(kind=kind, vocab_size=300))
         folder = tmp_path_factory.mktemp("golden") / kind
-        plan = plan_preparation([str(text)], Options(documents="blank-line"))
+        plan = plan_preparation([str(text)], PrepareConfig(documents="blank-line"))
         run_preparation(plan, tokenizer=tokenizer, out=folder, workers=1)
         found[kind] = PreparedCorpus.open(folder)
     return found

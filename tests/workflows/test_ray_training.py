@@ -15,7 +15,7 @@ import pytest
 import torch.distributed as dist
 
 import spanlab
-from spanlab.corpus import Options, plan_preparation, run_preparation
+from spanlab.corpus import PrepareConfig, plan_preparation, run_preparation
 from spanlab.errors import InputError, MissingExtraError, RunError
 from spanlab.pretraining.recipe import load_recipe
 from spanlab.text.train import TokenizerConfig, train_tokenizer
@@ -46,7 +46,7 @@ COMPARED = ("split", "step", "loss", "loss.mlm", "loss.sbo", "grad_norm", "lr")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tokenizer = train_tokenizer([TEXT.read_text()], TokenizerConfig(kind="wordpiece", vocab_size=300))
     folder = tmp_path_factory.mktemp("ray") / "corpus"
-    plan = plan_preparation([str(TEXT)], Options(documents="blank-line"))
+    plan = plan_preparation([str(TEXT)], PrepareConfig(documents="blank-line"))
     run_preparation(plan, tokenizer=tokenizer, out=folder, workers=1)
     return folder
 

@@ -70,12 +70,12 @@ def prepare(
       spanlab prepare books --tokenizer tokenizer --out corpus
       spanlab prepare reviews.jsonl.gz --text-field body --tokenizer tokenizer --out corpora/reviews --workers 8
     """
-    from spanlab.corpus.manifest import Options
     from spanlab.corpus.prepare.byte_readers import LookAhead
+    from spanlab.corpus.prepare.config import PrepareConfig
     from spanlab.corpus.prepare.plan import plan_preparation
     from spanlab.text import Tokenizer
 
-    options = Options(
+    config = PrepareConfig(
         documents=documents,
         lines=lines,
         text_field=text_field,
@@ -86,18 +86,20 @@ def prepare(
     )
     loaded = Tokenizer.load(tokenizer)
     stdin = LookAhead(sys.stdin.buffer) if "-" in files else None
-    plan = plan_preparation(files, options, file_format=file_format, stdin=stdin)
-    _tell_layout(plan)
+    plan = plan_preparation(files, config, file_format=file_format, stdin=stdin)
+    _report_layout(plan)
     manifest = _run(plan, loaded, out, workers, engine, overwrite)
     _print_result(manifest, out, json)
 
 
-def _tell_layout(plan: "Plan") -> None:
-    layout = plan.options.layout
+def _report_layout(plan: "Plan") -> None:
+    config = plan.config
+    assert config.documents is not None
+    assert config.lines is not None
     if "documents" in plan.detected:
-        note(f"documents: {layout.documents} (detected: {_DOCUMENTS[layout.documents]}; --documents says otherwise)")
+        note(f"documents: {config.documents} (detected: {_DOCUMENTS[config.documents]}; change it with --documents)")
     if "lines" in plan.detected:
-        note(f"lines: {layout.lines} (detected: {_LINES[layout.lines]}; --lines says otherwise)")
+        note(f"lines: {config.lines} (detected: {_LINES[config.lines]}; change it with --lines)")
 
 
 def _run(

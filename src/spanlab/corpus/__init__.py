@@ -10,9 +10,9 @@ from spanlab.lazy_imports import lazy_names
 if TYPE_CHECKING:
     from spanlab.corpus.blocks import BlockBatch, Blocks, DocumentBlocks, FullSentenceBlocks
     from spanlab.corpus.corpus import PreparedCorpus
-    from spanlab.corpus.manifest import Options
     from spanlab.corpus.order import SampleOrder
     from spanlab.corpus.pairs import PairBlocks, PairLaw
+    from spanlab.corpus.prepare.config import PrepareConfig
     from spanlab.corpus.prepare.plan import plan_preparation
     from spanlab.corpus.prepare.run import run_preparation
     from spanlab.corpus.text_streams import WHOLE, Part, StreamBlocks, StreamPairBlocks
@@ -23,10 +23,10 @@ __all__ = [
     "Blocks",
     "DocumentBlocks",
     "FullSentenceBlocks",
-    "Options",
     "PairBlocks",
     "PairLaw",
     "Part",
+    "PrepareConfig",
     "PreparedCorpus",
     "SampleOrder",
     "StreamBlocks",
@@ -42,7 +42,7 @@ _HOMES = {
     "StreamBlocks": "text_streams",
     "DocumentBlocks": "blocks",
     "FullSentenceBlocks": "blocks",
-    "Options": "manifest",
+    "PrepareConfig": "prepare.config",
     "PairBlocks": "pairs",
     "PairLaw": "pairs",
     "Part": "text_streams",

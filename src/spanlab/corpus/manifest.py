@@ -12,9 +12,8 @@ from typing import Any, Literal
 
 from spanlab.atomic_io import sha256_of, write_atomically
 from spanlab.config import Source, from_mapping, to_mapping
-from spanlab.corpus.prepare.documents import ErrorHandling
-from spanlab.corpus.prepare.layout import Documents, Layout, Lines
-from spanlab.errors import ConfigError, InputError
+from spanlab.corpus.prepare.config import PrepareConfig
+from spanlab.errors import InputError
 
 FORMAT = "spanlab corpus"
 FORMAT_VERSION = 1
@@ -81,37 +80,6 @@ class TokenizerRecord:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
-    """The choices that shape a corpus."""
-
-    documents: Documents | None = None
-    """What a document of a .txt file is; None until it is detected, as for the next."""
-    lines: Lines | None = None
-    """What a line break means inside a document."""
-    text_field: str = "text"
-    language: str | None = None
-    min_tokens: int = 1
-    errors: ErrorHandling = "strict"
-    shard_tokens: int = 1 << 27
-    segment_bytes: int = 4 << 20
-    document_bytes: int = 16 << 20
-
-    def __post_init__(self) -> None:
-        for name in ("min_tokens", "shard_tokens", "segment_bytes", "document_bytes"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"'{name}' is {getattr(self, name)}; it must be at least 1")
-        if self.shard_tokens + self.document_bytes >= 1 << 32:
-            raise ConfigError(f"'shard_tokens' is {self.shard_tokens}; a shard counts its tokens in 32 bits")
-
-    @property
-    def layout(self) -> Layout:
-        """The layout, once it is known."""
-        assert self.documents is not None
-        assert self.lines is not None
-        return Layout(documents=self.documents, lines=self.lines)
-
-
-@dataclass(frozen=True, kw_only=True)
 class Manifest:
     """All that is known about a prepared corpus without reading its shards."""
 
@@ -121,7 +89,7 @@ class Manifest:
     token_type: Literal["uint16", "uint32"]
     """Little-endian, as everything in the shards."""
     counts: Counts
-    options: Options
+    options: PrepareConfig
     shards: tuple[ShardRecord, ...]
     files: tuple[FileRecord, ...]
     """`token_counts.bin` (how often each id occurs, uint64) and `inputs.jsonl` (what was read, a source a line)."""

@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from spanlab.corpus.manifest import MANIFEST, WORK, Counts, Options, read_manifest
+from spanlab.corpus.manifest import MANIFEST, WORK, Counts, read_manifest
+from spanlab.corpus.prepare.config import PrepareConfig
 from spanlab.corpus.prepare.plan import Plan, plan_preparation
 from spanlab.corpus.prepare.run import Progress, run_preparation
 from spanlab.errors import InputError
@@ -54,11 +55,11 @@ def text_files(folder: Path, own: tuple[str, ...]) -> list[str]:
 
 def plan_corpus(folder: Path, own: tuple[str, ...]) -> Plan:
     """How they become documents; the layout of the user's own files is detected from these alone."""
-    options = Options(documents="file", lines="wrapped")
+    config = PrepareConfig(documents="file", lines="wrapped")
     if own:
         # Passages are files of one line: as a document each they fit every layout.
-        options = plan_preparation(own, Options(), file_format="txt").options
-    return plan_preparation(text_files(folder, own), options, file_format="txt")
+        config = plan_preparation(own, PrepareConfig(), file_format="txt").config
+    return plan_preparation(text_files(folder, own), config, file_format="txt")
 
 
 SPLITS = ("train", "dev", "test")

@@ -5,6 +5,7 @@ import json
 import lzma
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,23 +14,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spanlab.corpus.prepare.byte_readers import LookAhead
+from spanlab.corpus.prepare.config import PrepareConfig
 from spanlab.corpus.prepare.documents import documents_of
-from spanlab.corpus.prepare.layout import Layout
-from spanlab.corpus.prepare.segments import Limits, segments_of
+from spanlab.corpus.prepare.segments import segments_of
 from spanlab.corpus.prepare.sources import find_sources
 from spanlab.errors import InputError, MissingExtraError
 
 TEXTS = st.lists(st.text('ab é漢",\n\r ', max_size=15), min_size=1, max_size=20)
-LAYOUT = Layout(documents="line", lines="paragraphs")
+CONFIG = PrepareConfig(documents="line", lines="paragraphs")
 
 
 def read(path: Path, size: int = 1 << 20, *, field: str = "text", errors: str = "strict") -> list[str]:
-    limits = Limits(segment_bytes=size)
+    config = replace(CONFIG, segment_bytes=size, text_field=field, errors=errors)
     return [
         text
         for source in find_sources([str(path)])
-        for segment in segments_of(source, layout=LAYOUT, field=field, limits=limits)
-        for text in documents_of(segment, documents="line", field=field, errors=errors)[0]  # type: ignore[arg-type]
+        for segment in segments_of(source, config)
+        for text in documents_of(segment, config)[0]
     ]
 
 
@@ -165,8 +166,8 @@ def test_bytes_that_are_no_text_are_found_or_replaced(tmp_path: Path, size: int)
 def test_replaced_sequences_are_counted(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"ab\xffc\xe6\xbc\n" + "�\n".encode())
     source = next(iter(find_sources([str(tmp_path / "a.txt")])))
-    segment = next(iter(segments_of(source, layout=LAYOUT, field="text", limits=Limits())))
-    assert documents_of(segment, documents="line", field="text", errors="replace")[1] == 2
+    segment = next(iter(segments_of(source, CONFIG)))
+    assert documents_of(segment, replace(CONFIG, errors="replace"))[1] == 2
 
 
 def test_halves_of_surrogate_pairs_are_found_or_replaced(tmp_path: Path) -> None:
@@ -192,13 +193,13 @@ def test_a_file_that_shrinks_is_noticed(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("abc\n" * 10)
     source = next(iter(find_sources([str(path)])))
-    segment = next(iter(segments_of(source, layout=LAYOUT, field="text", limits=Limits())))
+    segment = next(iter(segments_of(source, CONFIG)))
     path.write_text("abc\n")
     with pytest.raises(InputError, match="became shorter"):
-        documents_of(segment, documents="line", field="text", errors="strict")
+        documents_of(segment, CONFIG)
     path.unlink()
     with pytest.raises(InputError, match="put the input where every worker sees it"):
-        documents_of(segment, documents="line", field="text", errors="strict")
+        documents_of(segment, CONFIG)
 
 
 def test_data_sets_are_streamed_and_asked_for_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -230,6 +231,6 @@ def test_standard_input_can_be_looked_at_and_then_read() -> None:
     stdin = LookAhead(io.BytesIO(b"one\ntwo\nthree\n"))
     assert stdin.peek(5) == b"one\nt"
     source = next(iter(find_sources(["-"])))
-    found = list(segments_of(source, layout=LAYOUT, field="text", limits=Limits(segment_bytes=2), stdin=stdin))
+    found = list(segments_of(source, replace(CONFIG, segment_bytes=2), stdin=stdin))
     assert b"".join(segment.data or b"" for segment in found) == b"one\ntwo\nthree\n"
     assert len(found) == 3

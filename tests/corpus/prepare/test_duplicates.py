@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spanlab.corpus.prepare import writer as duplicates
+from spanlab.corpus.prepare import writer
 from spanlab.corpus.prepare.writer import SeenDocuments
 
 # Digests with zeros at the end and at the beginning: numpy must not take them for equal.
@@ -14,7 +14,7 @@ DIGESTS = st.sampled_from([bytes([k]) + bytes(15) for k in range(20)] + [bytes(1
 def test_the_first_of_equal_documents_stays(calls: list[list[bytes]], longest_run: int) -> None:
     seen, known = SeenDocuments(), set()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(duplicates, "_LONGEST_RUN", longest_run)
+        patch.setattr(writer, "_LONGEST_RUN", longest_run)
         for digests in calls:
             fresh = seen.add(np.array(digests, "S16"))
             expected = []

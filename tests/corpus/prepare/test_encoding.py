@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer as Backend
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
-from spanlab.corpus.prepare import tokenize as encoding
+from spanlab.corpus.prepare import tokenize
 from spanlab.corpus.prepare.tokenize import encode_documents, sentences_of
 from spanlab.text import Tokenizer
 from tests.corpus.making import letters_tokenizer
@@ -70,8 +70,8 @@ def test_windows_change_nothing_where_text_has_spaces(kind: str, texts: list[str
     documents = [d for d in documents if all(d.text[start - 1] == " " for start in d.starts[1:])]
     expected = encode_documents(tokenizer, documents)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(encoding, "_WINDOW_CHARACTERS", window)
-        patch.setattr(encoding, "_BATCH_CHARACTERS", 2 * window)
+        patch.setattr(tokenize, "_WINDOW_CHARACTERS", window)
+        patch.setattr(tokenize, "_BATCH_CHARACTERS", 2 * window)
         found = encode_documents(tokenizer, documents)
     assert found.ids.tolist() == expected.ids.tolist()
     assert found.word_starts.tolist() == expected.word_starts.tolist()
@@ -93,7 +93,7 @@ def test_a_sentence_without_tokens_has_none() -> None:
 
 
 def test_a_word_longer_than_a_window_is_cut_and_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(encoding, "_WINDOW_CHARACTERS", 10)
+    monkeypatch.setattr(tokenize, "_WINDOW_CHARACTERS", 10)
     document = sentences_of("a" * 95 + " b", lines="wrapped", language=None)
     encoded = encode_documents(TOKENIZERS["wordpiece"], [document])
     assert encoded.sentence_lengths.tolist() == [96]

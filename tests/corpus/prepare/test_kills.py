@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from spanlab.corpus import Options, plan_preparation, run_preparation
+from spanlab.corpus import PrepareConfig, plan_preparation, run_preparation
 from spanlab.corpus.manifest import MANIFEST, WORK
 from spanlab.corpus.prepare.run import Progress
 from spanlab.corpus.prepare.writer import STATE, CorpusWriter
@@ -22,7 +22,7 @@ from spanlab.text import Tokenizer
 from tests.breaking import Fuse, Killed
 from tests.corpus.making import folder_digest
 
-OPTIONS = Options(documents="file", lines="sentences", segment_bytes=2500, shard_tokens=3000)
+OPTIONS = PrepareConfig(documents="file", lines="sentences", segment_bytes=2500, shard_tokens=3000)
 
 
 def prepare(tokenizer: Tokenizer, texts: Path, out: Path) -> None:
@@ -68,7 +68,7 @@ def test_a_kill_while_a_corpus_is_replaced_leaves_nothing_of_the_old_one(
     prepare(tokenizer, texts, tmp_path / "whole")
     for operations in range(0, 40, 3):
         out = tmp_path / f"out{operations}"
-        old = Options(documents="line", lines="paragraphs", segment_bytes=500, shard_tokens=500)
+        old = PrepareConfig(documents="line", lines="paragraphs", segment_bytes=500, shard_tokens=500)
         run_preparation(plan_preparation([str(texts)], old), tokenizer=tokenizer, out=out)
         with pytest.MonkeyPatch.context() as patch:
             fuse = Fuse(operations, Killed, halfway=True)
@@ -127,12 +127,12 @@ def test_a_worker_that_dies_is_told_and_gone_on_from(tokenizer: Tokenizer, texts
 
 SCRIPT = """
 import sys
-from spanlab.corpus import Options, plan_preparation, run_preparation
+from spanlab.corpus import PrepareConfig, plan_preparation, run_preparation
 from spanlab.text import Tokenizer
 
 if __name__ == "__main__":
     texts, tokenizer, out = sys.argv[1:]
-    options = Options(documents="line", lines="paragraphs", segment_bytes=20_000, shard_tokens=60_000)
+    options = PrepareConfig(documents="line", lines="paragraphs", segment_bytes=20_000, shard_tokens=60_000)
     plan = plan_preparation([texts], options)
     run_preparation(plan, tokenizer=Tokenizer.load(tokenizer), out=out, workers=2, commit_seconds=0)
 """

@@ -9,11 +9,11 @@ import pytest
 SCRIPT = """
 import re, sys
 from pathlib import Path
-from spanlab.corpus import Options, plan_preparation, run_preparation
+from spanlab.corpus import PrepareConfig, plan_preparation, run_preparation
 from spanlab.text import Tokenizer
 
 text, tokenizer, out = sys.argv[1:]
-manifest = run_preparation(plan_preparation([text], Options()), tokenizer=Tokenizer.load(tokenizer), out=out)
+manifest = run_preparation(plan_preparation([text], PrepareConfig()), tokenizer=Tokenizer.load(tokenizer), out=out)
 counts = manifest.counts
 # Not ru_maxrss: a child begins with its parent's peak there, and the parent here is a test run with torch loaded.
 peak = int(re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text()).group(1)) * 1024

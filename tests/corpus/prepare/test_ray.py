@@ -2,12 +2,12 @@ from pathlib import Path
 
 import pytest
 
-from spanlab.corpus import Options, plan_preparation, run_preparation
+from spanlab.corpus import PrepareConfig, plan_preparation, run_preparation
 from spanlab.errors import InputError, MissingExtraError
 from spanlab.text import Tokenizer
 from tests.corpus.making import folder_digest
 
-OPTIONS = Options(documents="file", lines="sentences", segment_bytes=2500, shard_tokens=3000)
+OPTIONS = PrepareConfig(documents="file", lines="sentences", segment_bytes=2500, shard_tokens=3000)
 
 
 def test_ray_gives_the_bytes_of_local_workers(tokenizer: Tokenizer, texts: Path, tmp_path: Path) -> None:

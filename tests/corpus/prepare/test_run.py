@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spanlab.corpus import Options, PreparedCorpus, plan_preparation, run_preparation
+from spanlab.corpus import PrepareConfig, PreparedCorpus, plan_preparation, run_preparation
 from spanlab.corpus.manifest import Manifest, read_manifest
 from spanlab.corpus.prepare.byte_readers import LookAhead
 from spanlab.corpus.prepare.run import Progress
@@ -23,7 +23,7 @@ SMALL = {"segment_bytes": 1500, "shard_tokens": 2000}
 def prepare(tokenizer: Tokenizer, out: Path, *names: Path | str, workers: int = 1, **choices: Any) -> Manifest:
     run = {key: choices.pop(key) for key in ("overwrite", "on_progress", "commit_seconds") if key in choices}
     plan_choices = {key: choices.pop(key) for key in ("stdin", "file_format") if key in choices}
-    plan = plan_preparation([str(name) for name in names], Options(**choices), **plan_choices)
+    plan = plan_preparation([str(name) for name in names], PrepareConfig(**choices), **plan_choices)
     return run_preparation(plan, tokenizer=tokenizer, out=out, workers=workers, **run)
 
 
@@ -148,7 +148,7 @@ def test_wide_vocabularies_take_wide_shards(tmp_path: Path) -> None:
 
 def test_progress_reaches_the_end(tokenizer: Tokenizer, texts: Path, tmp_path: Path) -> None:
     seen: list[Progress] = []
-    plan = plan_preparation([str(texts)], Options(documents="file", segment_bytes=1500))
+    plan = plan_preparation([str(texts)], PrepareConfig(documents="file", segment_bytes=1500))
     manifest = run_preparation(plan, tokenizer=tokenizer, out=tmp_path / "out", on_progress=seen.append)
     assert seen[-1].text_bytes == plan.text_bytes
     assert seen[-1].counts == manifest.counts
@@ -156,12 +156,12 @@ def test_progress_reaches_the_end(tokenizer: Tokenizer, texts: Path, tmp_path: P
 
 
 def test_the_layout_is_detected_where_it_is_not_said(tokenizer: Tokenizer, texts: Path) -> None:
-    plan = plan_preparation([str(texts)], Options())
-    assert (plan.options.documents, plan.options.lines, plan.detected) == ("file", "sentences", ("documents", "lines"))
-    assert plan_preparation([str(texts)], Options(documents="line")).detected == ("lines",)
+    plan = plan_preparation([str(texts)], PrepareConfig())
+    assert (plan.config.documents, plan.config.lines, plan.detected) == ("file", "sentences", ("documents", "lines"))
+    assert plan_preparation([str(texts)], PrepareConfig(documents="line")).detected == ("lines",)
     (texts / "a.jsonl").write_text('{"text": "One. Two.\\nThree. Four."}\n')
-    plan = plan_preparation([str(texts / "a.jsonl")], Options())
-    assert (plan.options.lines, plan.detected) == ("paragraphs", ("lines",))
+    plan = plan_preparation([str(texts / "a.jsonl")], PrepareConfig())
+    assert (plan.config.lines, plan.detected) == ("paragraphs", ("lines",))
 
 
 class Stop(BaseException):

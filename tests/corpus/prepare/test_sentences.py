@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spanlab.corpus.prepare.layout import Lines
+from spanlab.corpus.prepare.config import Lines
 from spanlab.corpus.prepare.tokenize import sentences_of
 
 LINES = st.sampled_from(["wrapped", "sentences", "paragraphs"])

@@ -10,18 +10,19 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from spanlab.corpus.prepare.layout import BLANK_LINE, Documents
+from spanlab.corpus.prepare.config import ErrorHandling, PrepareConfig
+from spanlab.corpus.prepare.layout import BLANK_LINE
 from spanlab.corpus.prepare.segments import Segment
 from spanlab.errors import InputError, did_you_mean
 
-ErrorHandling = Literal["strict", "replace"]
 _HALF = re.compile("[\ud800-\udfff]")
 
 
-def documents_of(segment: Segment, *, documents: Documents, field: str, errors: ErrorHandling) -> tuple[list[str], int]:
-    """The documents of a segment as they stand in the input, and how many wrong byte sequences were replaced."""
+def documents_of(segment: Segment, config: PrepareConfig) -> tuple[list[str], int]:
+    """The documents of a segment as they stand in the input, and how many invalid byte sequences were replaced."""
+    errors, field = config.errors, config.text_field
     if segment.documents is not None:
         return _without_halves(segment, segment.documents, errors)
     data = _read(segment) if segment.data is None else segment.data
@@ -31,9 +32,9 @@ def documents_of(segment: Segment, *, documents: Documents, field: str, errors: 
         return texts, replaced + halves
     if segment.source.format == "csv":
         return list(_csv_documents(segment, text, field)), replaced
-    if documents == "line":
+    if config.documents == "line":
         return text.split("\n"), replaced
-    return (BLANK_LINE.split(text) if documents == "blank-line" else [text]), replaced
+    return (BLANK_LINE.split(text) if config.documents == "blank-line" else [text]), replaced
 
 
 def _read(segment: Segment) -> bytes:

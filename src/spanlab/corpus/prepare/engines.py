@@ -1,7 +1,7 @@
-"""Where tasks run: in this process, in local worker processes, or on a Ray cluster.
+"""Where segments are tokenized: in this process, in local worker processes, or on a Ray cluster.
 
-Every engine takes tasks lazily, keeps a bounded number of them in flight, and gives the parts back in the order of
-the tasks: results, errors and memory do not depend on which worker was quicker.
+Every engine takes groups of segments lazily, keeps a bounded number of them in flight, and yields results in the order
+of the input: results, errors and memory use do not depend on which worker finishes first.
 """
 
 import os
@@ -14,39 +14,39 @@ from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context, parent_process
 from typing import Any, Literal, TypeVar
 
-from spanlab.corpus.prepare.segments import Task
-from spanlab.corpus.prepare.tokenize import Part, Settings, tokenise
+from spanlab.corpus.prepare.segments import SegmentGroup
+from spanlab.corpus.prepare.tokenize import TokenizedDocuments
 from spanlab.errors import SpanlabError
 from spanlab.ray_cluster import ray_cluster
 
 Engine = Literal["local", "ray"]
-Parts = Generator[tuple[Task, Part], None, None]
-"""Tasks with their parts; to be closed when no more are wanted."""
+Tokenize = Callable[[SegmentGroup], TokenizedDocuments]
+"""What a worker computes; it is pickled."""
+Results = Generator[tuple[SegmentGroup, TokenizedDocuments], None, None]
+"""Segments with their tokens; the caller closes it."""
 Handle = TypeVar("Handle")
 
 
-def run_tasks(tasks: Iterable[Task], settings: Settings, *, engine: Engine, workers: int | None) -> Parts:
-    """Each task with its part, in the order of the tasks; `workers` None is as many as there are cores."""
+def run_workers(groups: Iterable[SegmentGroup], tokenize: Tokenize, *, engine: Engine, workers: int | None) -> Results:
+    """Each group of segments with its tokens, in order; `workers` None: one per core."""
     if engine == "ray":
-        return _run_on_ray(tasks, settings, workers)
+        return _run_on_ray(groups, tokenize, workers)
     workers = workers or os.cpu_count() or 1
     if workers == 1:
-        return _run_here(tasks, settings)
-    return _run_in_processes(tasks, settings, workers)
-
-
-def _run_here(tasks: Iterable[Task], settings: Settings) -> Parts:
-    for task in tasks:
-        yield task, tokenise(task, settings)
+        return ((group, tokenize(group)) for group in groups)
+    return _run_in_processes(groups, tokenize, workers)
 
 
 def _in_order(
-    tasks: Iterable[Task], submit: Callable[[Task], Handle], result: Callable[[Handle], Part], ahead: int
-) -> Parts:
-    """Submit up to `ahead` tasks before the first result is waited for, then one for every result."""
-    waiting: deque[tuple[Task, Handle]] = deque()
-    for task in tasks:
-        waiting.append((task, submit(task)))
+    groups: Iterable[SegmentGroup],
+    submit: Callable[[SegmentGroup], Handle],
+    result: Callable[[Handle], TokenizedDocuments],
+    ahead: int,
+) -> Results:
+    """Submit up to `ahead` groups before waiting for the first result, then one for every result."""
+    waiting: deque[tuple[SegmentGroup, Handle]] = deque()
+    for group in groups:
+        waiting.append((group, submit(group)))
         if len(waiting) > ahead:
             first, handle = waiting.popleft()
             yield first, result(handle)
@@ -55,18 +55,17 @@ def _in_order(
         yield first, result(handle)
 
 
-def _run_in_processes(tasks: Iterable[Task], settings: Settings, workers: int) -> Parts:
+def _run_in_processes(groups: Iterable[SegmentGroup], tokenize: Tokenize, workers: int) -> Results:
     # Spawned, not forked: the tokenizer and the caller may have started threads.
     pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_start_worker)
     try:
-        yield from _in_order(tasks, lambda task: pool.submit(tokenise, task, settings), Future.result, 2 * workers)
+        yield from _in_order(groups, lambda group: pool.submit(tokenize, group), Future.result, 2 * workers)
     except BrokenProcessPool:
         raise SpanlabError(
-            "a worker process died (killed, or out of memory); run the command again with fewer --workers, "
-            "it goes on from there"
+            "a worker process died (killed, or out of memory); run the command again with fewer --workers to continue"
         ) from None
     finally:
-        # Whatever is still running is wanted no more; waiting for it would make Ctrl-C slow.
+        # Results still being computed are not needed; waiting for them would make Ctrl-C slow.
         for process in list(pool._processes.values()):
             process.terminate()
         pool.shutdown(cancel_futures=True)
@@ -79,32 +78,32 @@ def _start_worker() -> None:
 
 
 def _end_with_parent() -> None:
-    """A worker whose parent was killed would wait for its next task forever."""
+    """Otherwise a worker whose parent was killed would wait for work forever."""
     parent = parent_process()
     assert parent is not None
     parent.join()
     os._exit(1)
 
 
-def _run_on_ray(tasks: Iterable[Task], settings: Settings, workers: int | None) -> Parts:
+def _run_on_ray(groups: Iterable[SegmentGroup], tokenize: Tokenize, workers: int | None) -> Results:
     with ray_cluster(workers) as ray:
         ahead = 2 * (workers or int(ray.cluster_resources()["CPU"]))
-        remote = ray.remote(num_cpus=1)(_tokenise_on_ray)
-        shared = ray.put(settings)
+        remote = ray.remote(num_cpus=1)(_tokenize_on_ray)
+        shared = ray.put(tokenize)
 
-        def result(handle: Any) -> Part:  # noqa: ANN401 (an object reference)
+        def result(handle: Any) -> TokenizedDocuments:  # noqa: ANN401 (an object reference)
             try:
-                part = ray.get(handle)
+                tokenized = ray.get(handle)
             except ray.exceptions.RayTaskError as error:
                 if isinstance(error.cause, SpanlabError):
                     raise error.cause from None
                 raise
-            assert isinstance(part, Part)
-            return part
+            assert isinstance(tokenized, TokenizedDocuments)
+            return tokenized
 
-        yield from _in_order(tasks, lambda task: remote.remote(task, shared), result, ahead)
+        yield from _in_order(groups, lambda group: remote.remote(group, shared), result, ahead)
 
 
-def _tokenise_on_ray(task: Task, settings: Settings) -> Part:
+def _tokenize_on_ray(group: SegmentGroup, tokenize: Tokenize) -> TokenizedDocuments:
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
-    return tokenise(task, settings)
+    return tokenize(group)

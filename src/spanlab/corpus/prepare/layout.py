@@ -8,29 +8,14 @@ a paragraph.
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
+from spanlab.corpus.prepare.config import Documents, Lines
 from spanlab.text import sentence_spans
-
-Documents = Literal["file", "blank-line", "line"]
-Lines = Literal["wrapped", "sentences", "paragraphs"]
 
 BLANK_LINE = re.compile(r"\n[ \t\r\f\v]*\n\s*")
 _SENTENCE_END = re.compile(r"[.!?…:;。！？：；][\"'”’»)\]」』）]*\s*$")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Layout:
-    """How text files are to be understood."""
-
-    documents: Documents
-    """A document is a file, what stands between blank lines, or a line. Only .txt files ask for it."""
-    lines: Lines
-    """Inside a document a line break is a space (and a blank line ends a paragraph), or ends a sentence, or ends a
-    paragraph."""
 
 
 def detect_lines(samples: Sequence[str]) -> Lines:

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from spanlab.corpus.manifest import Options
 from spanlab.corpus.prepare.byte_readers import LookAhead, open_reader
+from spanlab.corpus.prepare.config import PrepareConfig
 from spanlab.corpus.prepare.documents import documents_of
-from spanlab.corpus.prepare.layout import Layout, detect_documents, detect_lines
-from spanlab.corpus.prepare.segments import Limits, segments_of
+from spanlab.corpus.prepare.layout import detect_documents, detect_lines
+from spanlab.corpus.prepare.segments import segments_of
 from spanlab.corpus.prepare.sources import STDIN, Format, Source, find_sources
 from spanlab.errors import InputError
 from spanlab.text import sentence_spans
@@ -27,7 +27,7 @@ class Plan:
 
     names: tuple[str, ...]
     file_format: Format | None
-    options: Options
+    config: PrepareConfig
     detected: tuple[str, ...]
     """Which parts of the layout (`documents`, `lines`) nobody said and were detected."""
     text_bytes: int | None
@@ -40,10 +40,10 @@ class Plan:
 
 
 def plan_preparation(
-    names: Sequence[str], options: Options, *, file_format: Format | None = None, stdin: LookAhead | None = None
+    names: Sequence[str], config: PrepareConfig, *, file_format: Format | None = None, stdin: LookAhead | None = None
 ) -> Plan:
-    """The plan for what `names` stand for; what `options` leave open about the layout is detected."""
-    sentence_spans("", options.language)  # an unknown language is told now, not by a worker
+    """The plan for what `names` stand for; what `config` leave open about the layout is detected."""
+    sentence_spans("", config.language)  # an unknown language is told now, not by a worker
     first: list[Source] = []
     size: int | None = 0
     text_files = 0
@@ -54,30 +54,32 @@ def plan_preparation(
         size = size + (source.size or 0) if size is not None and source.splittable else None
     if not first:
         raise InputError("nothing to read, it is empty", path=" ".join(names) or None)
-    detected = [name for name in ("documents", "lines") if getattr(options, name) is None]
+    detected = [name for name in ("documents", "lines") if getattr(config, name) is None]
     if detected:
-        options = _detect(first, options, several_files=text_files > 1, stdin=stdin)
+        config = _detect(first, config, several_files=text_files > 1, stdin=stdin)
     if not text_files and "documents" in detected:
         detected.remove("documents")  # only .txt files ask for it
     return Plan(
         names=tuple(names),
         file_format=file_format,
-        options=options,
+        config=config,
         detected=tuple(detected),
         text_bytes=size,
         stdin=stdin,
     )
 
 
-def _detect(sources: Sequence[Source], options: Options, *, several_files: bool, stdin: LookAhead | None) -> Options:
-    samples = [(source.format, _sample(source, options, stdin)) for source in sources]
-    lines = options.lines or detect_lines([text for _, texts in samples for text in texts])
+def _detect(
+    sources: Sequence[Source], config: PrepareConfig, *, several_files: bool, stdin: LookAhead | None
+) -> PrepareConfig:
+    samples = [(source.format, _sample(source, config, stdin)) for source in sources]
+    lines = config.lines or detect_lines([text for _, texts in samples for text in texts])
     plain = [text for file_format, texts in samples if file_format == "txt" for text in texts]
-    documents = options.documents or detect_documents(plain, lines, several_files=several_files)
-    return replace(options, documents=documents, lines=lines)
+    documents = config.documents or detect_documents(plain, lines, several_files=several_files)
+    return replace(config, documents=documents, lines=lines)
 
 
-def _sample(source: Source, options: Options, stdin: LookAhead | None) -> list[str]:
+def _sample(source: Source, config: PrepareConfig, stdin: LookAhead | None) -> list[str]:
     """Text from the beginning of a source: of a .txt as it stands, of the others by document."""
     if source.name == STDIN:
         data = stdin.peek(_SAMPLE_BYTES) if stdin and source.format == "txt" else b""
@@ -88,14 +90,8 @@ def _sample(source: Source, options: Options, stdin: LookAhead | None) -> list[s
             return [_whole_lines(reader.read(0, _SAMPLE_BYTES))]
         finally:
             reader.close()
-    layout = Layout(documents="file", lines="paragraphs")
-    limits = Limits(segment_bytes=_SAMPLE_BYTES)
-    found = list(islice(segments_of(source, layout=layout, field=options.text_field, limits=limits), 1))
-    return [
-        text
-        for segment in found
-        for text in documents_of(segment, documents="file", field=options.text_field, errors="replace")[0]
-    ]
+    sampling = replace(config, documents="file", errors="replace", segment_bytes=_SAMPLE_BYTES)
+    return [text for segment in islice(segments_of(source, sampling), 1) for text in documents_of(segment, sampling)[0]]
 
 
 def _whole_lines(data: bytes) -> str:

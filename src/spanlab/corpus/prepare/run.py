@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -31,11 +32,11 @@ from spanlab.corpus.manifest import (
     record_of,
     write_manifest,
 )
-from spanlab.corpus.prepare.engines import Engine, run_tasks
+from spanlab.corpus.prepare.engines import Engine, run_workers
 from spanlab.corpus.prepare.folder import check_folder, remove_corpus, remove_work, working_folder
 from spanlab.corpus.prepare.plan import Plan
-from spanlab.corpus.prepare.segments import Limits, Segment, Task, segments_of, tasks
-from spanlab.corpus.prepare.tokenize import Settings, token_dtype
+from spanlab.corpus.prepare.segments import Segment, SegmentGroup, group_segments, segments_of
+from spanlab.corpus.prepare.tokenize import token_dtype, tokenize_segments
 from spanlab.corpus.prepare.writer import CorpusWriter, State, read_state
 from spanlab.corpus.shards import Shard
 from spanlab.errors import InputError
@@ -79,7 +80,7 @@ def run_preparation(
             state = _begin_state(folder, plan, tokenizer, overwrite=overwrite)
             writer = CorpusWriter(folder, state, commit_seconds=commit_seconds)
             try:
-                _write_parts(writer, plan, folder, workers, engine, on_progress)
+                _write_shards(writer, plan, folder, workers, engine, on_progress)
                 return _finish(folder, plan, writer, tokenizer)
             finally:
                 writer.close()
@@ -87,7 +88,7 @@ def run_preparation(
 
 def _begin_state(folder: Path, plan: Plan, tokenizer: Tokenizer, *, overwrite: bool) -> State:
     """The state to go on from: an earlier run's, if it was the same preparation, or a fresh one."""
-    fresh = State(options=plan.options, tokenizer=tokenizer.fingerprint, vocab_size=tokenizer.vocab_size)
+    fresh = State(options=plan.config, tokenizer=tokenizer.fingerprint, vocab_size=tokenizer.vocab_size)
     state = None if overwrite else read_state(folder)
     if state is None:
         remove_corpus(folder)
@@ -96,11 +97,11 @@ def _begin_state(folder: Path, plan: Plan, tokenizer: Tokenizer, *, overwrite: b
     if state.tokenizer != fresh.tokenizer:
         raise _other_preparation(folder, "another tokenizer")
     # Bytes that are replaced now would have been errors before: what is written stays right under either choice.
-    before, now = to_mapping(replace(state.options, errors=plan.options.errors)), to_mapping(plan.options)
+    before, now = to_mapping(replace(state.options, errors=plan.config.errors)), to_mapping(plan.config)
     for name in now:
         if before[name] != now[name]:
             raise _other_preparation(folder, f"{name} {before[name]}, not {now[name]}")
-    return replace(state, options=plan.options)
+    return replace(state, options=plan.config)
 
 
 def _other_preparation(folder: Path, difference: str) -> InputError:
@@ -111,7 +112,7 @@ def _other_preparation(folder: Path, difference: str) -> InputError:
     )
 
 
-def _write_parts(
+def _write_shards(
     writer: CorpusWriter,
     plan: Plan,
     folder: Path,
@@ -119,36 +120,29 @@ def _write_parts(
     engine: Engine,
     on_progress: Callable[[Progress], None] | None,
 ) -> None:
-    options = plan.options
-    settings = Settings(
-        tokenizer=str(folder / TOKENIZER),
+    config = plan.config
+    tokenize = partial(
+        tokenize_segments,
+        config=config,
+        tokenizer_folder=str(folder / TOKENIZER),
         fingerprint=writer.state.tokenizer,
-        layout=options.layout,
-        field=options.text_field,
-        errors=options.errors,
-        language=options.language,
-        min_tokens=options.min_tokens,
     )
-    all_tasks = tasks(_segments(plan, folder), options.segment_bytes)
-    size = _skip_done(all_tasks, writer.state, folder)
-    with closing(run_tasks(all_tasks, settings, engine=engine, workers=workers)) as parts:
-        for task, part in parts:
-            writer.append(part, _chained(writer.state.chain, task))
-            size += sum(segment.size for segment in task)
+    groups = group_segments(_segments(plan, folder), config.segment_bytes)
+    size = _skip_done(groups, writer.state, folder)
+    with closing(run_workers(groups, tokenize, engine=engine, workers=workers)) as results:
+        for group, tokenized in results:
+            writer.append(tokenized, _chained(writer.state.chain, group))
+            size += sum(segment.size for segment in group)
             if on_progress:
                 on_progress(Progress(text_bytes=size, counts=writer.state.counts))
 
 
 def _segments(plan: Plan, folder: Path) -> Iterator[Segment]:
     """The segments of all sources; what was read is noted down beside the working files."""
-    options = plan.options
-    limits = Limits(segment_bytes=options.segment_bytes, document_bytes=options.document_bytes)
     with (folder / WORK / INPUTS).open("w", encoding="utf-8") as inputs:
         for source in plan.sources():
             size = 0
-            for segment in segments_of(
-                source, layout=options.layout, field=options.text_field, limits=limits, stdin=plan.stdin
-            ):
+            for segment in segments_of(source, plan.config, stdin=plan.stdin):
                 size += segment.size
                 yield segment
             entry = {"source": source.name, "format": source.format, "bytes": source.size, "text_bytes": size}
@@ -157,23 +151,23 @@ def _segments(plan: Plan, folder: Path) -> Iterator[Segment]:
         os.fsync(inputs.fileno())
 
 
-def _skip_done(all_tasks: Iterator[Task], state: State, folder: Path) -> int:
+def _skip_done(groups: Iterator[SegmentGroup], state: State, folder: Path) -> int:
     """Pass over the tasks an earlier run has written, checking that they are the same; the size of their text."""
     chain, size = "", 0
     for _ in range(state.tasks):
-        task = next(all_tasks, None)
-        if task is None:
+        group = next(groups, None)
+        if group is None:
             break
-        chain = _chained(chain, task)
-        size += sum(segment.size for segment in task)
+        chain = _chained(chain, group)
+        size += sum(segment.size for segment in group)
     if chain != state.chain:
         raise _other_preparation(folder, "other input (a file was changed, added or removed)")
     return size
 
 
-def _chained(chain: str, task: Task) -> str:
+def _chained(chain: str, group: SegmentGroup) -> str:
     digest = hashlib.blake2b(chain.encode(), digest_size=16)
-    for segment in task:
+    for segment in group:
         digest.update(segment.fingerprint)
     return digest.hexdigest()
 
@@ -186,7 +180,7 @@ def _finish(folder: Path, plan: Plan, writer: CorpusWriter, tokenizer: Tokenizer
         remove_corpus(folder)
         remove_work(folder)
         left_out = (
-            f" ({state.counts.short} had fewer than {plan.options.min_tokens} tokens)" if state.counts.short else ""
+            f" ({state.counts.short} had fewer than {plan.config.min_tokens} tokens)" if state.counts.short else ""
         )
         raise InputError(f"no document to prepare{left_out}", path=" ".join(plan.names))
     token_type = token_dtype(state.vocab_size).name
@@ -199,7 +193,7 @@ def _finish(folder: Path, plan: Plan, writer: CorpusWriter, tokenizer: Tokenizer
         tokenizer=TokenizerRecord(fingerprint=state.tokenizer, kind=tokenizer.kind, vocab_size=state.vocab_size),
         token_type="uint16" if token_type == "uint16" else "uint32",
         counts=replace(state.counts, empty=empty),
-        options=plan.options,
+        options=plan.config,
         shards=state.shards,
         files=(record_of(folder / TOKEN_COUNTS), record_of(folder / INPUTS)),
     )

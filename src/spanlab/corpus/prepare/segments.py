@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from spanlab.corpus.prepare.byte_readers import ByteReader, LookAhead, file_line, open_reader
-from spanlab.corpus.prepare.layout import Layout
+from spanlab.corpus.prepare.config import PrepareConfig
 from spanlab.corpus.prepare.sources import Source
 from spanlab.corpus.prepare.tables import csv_chunks, dataset_chunks, parquet_chunks
 from spanlab.errors import InputError
@@ -23,18 +23,8 @@ _BLANK_LINE = re.compile(rb"\n[ \t\r\f\v]*\n")
 _LINE = re.compile(rb"\n")
 _DOCUMENT_ENDS = {"line": _LINE, "blank-line": _BLANK_LINE, "file": None}
 _LOOK = 1 << 16
-
-
-@dataclass(frozen=True, kw_only=True)
-class Limits:
-    """How much text goes together."""
-
-    segment_bytes: int = 4 << 20
-    """A segment ends at the first document end after this many bytes."""
-    document_bytes: int = 16 << 20
-    """A longer document of a .txt file is cut (and counted as cut), so that memory stays bounded."""
-    record_bytes: int = 64 << 20
-    """A longer line of a .jsonl file, or record of a .csv file, is refused: it cannot be read in parts."""
+RECORD_BYTES = 64 << 20
+"""A longer line of a .jsonl file, or record of a .csv file, is refused: it cannot be read in parts."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,11 +66,12 @@ class Segment:
         return file_line(self.source.name, self.start + offset)
 
 
-Task = tuple[Segment, ...]
+SegmentGroup = tuple[Segment, ...]
+"""What one worker tokenizes at once."""
 
 
-def tasks(segments: Iterable[Segment], segment_bytes: int) -> Iterator[Task]:
-    """Segments grouped so that small files share a task."""
+def group_segments(segments: Iterable[Segment], segment_bytes: int) -> Iterator[SegmentGroup]:
+    """Segments grouped so that small files are tokenized together."""
     group: list[Segment] = []
     size = 0
     for segment in segments:
@@ -94,27 +85,29 @@ def tasks(segments: Iterable[Segment], segment_bytes: int) -> Iterator[Task]:
 
 
 def segments_of(
-    source: Source, *, layout: Layout, field: str, limits: Limits, stdin: LookAhead | None = None
+    source: Source, config: PrepareConfig, *, record_bytes: int = RECORD_BYTES, stdin: LookAhead | None = None
 ) -> Iterator[Segment]:
     """The segments of one source, in order."""
     if source.format in {"txt", "jsonl"}:
-        yield from _byte_segments(source, layout, limits, stdin)
+        yield from _byte_segments(source, config, record_bytes, stdin)
     elif source.format == "csv":
-        for start, stop, line, data in csv_chunks(source, field, limits.segment_bytes, limits.record_bytes, stdin):
+        for start, stop, line, data in csv_chunks(source, config.text_field, config.segment_bytes, record_bytes, stdin):
             yield Segment(source=source, start=start, stop=stop, line=line, data=data)
     else:
         chunks = parquet_chunks if source.format == "parquet" else dataset_chunks
-        for start, documents in chunks(source, field, limits.segment_bytes):
+        for start, documents in chunks(source, config.text_field, config.segment_bytes):
             yield Segment(source=source, start=start, stop=start + len(documents), documents=documents)
 
 
-def _byte_segments(source: Source, layout: Layout, limits: Limits, stdin: LookAhead | None) -> Iterator[Segment]:
+def _byte_segments(
+    source: Source, config: PrepareConfig, record_bytes: int, stdin: LookAhead | None
+) -> Iterator[Segment]:
     reader = open_reader(source, stdin)
     try:
         start = len(_BOM) if reader.read(0, len(_BOM)) == _BOM else 0
         line = 1
         while True:
-            stop, cut = _next_cut(reader, source, start, line, layout, limits)
+            stop, cut = _next_cut(reader, source, start, line, config, record_bytes)
             if stop == start:
                 return
             data = None if source.splittable else reader.read(start, stop)
@@ -127,14 +120,14 @@ def _byte_segments(source: Source, layout: Layout, limits: Limits, stdin: LookAh
 
 
 def _next_cut(
-    reader: ByteReader, source: Source, start: int, line: int, layout: Layout, limits: Limits
+    reader: ByteReader, source: Source, start: int, line: int, config: PrepareConfig, record_bytes: int
 ) -> tuple[int, bool]:
     """Where the segment from `start` ends, and whether that is inside a document."""
-    longest = limits.record_bytes if source.format == "jsonl" else limits.document_bytes
-    position = start + min(limits.segment_bytes, longest)
+    longest = record_bytes if source.format == "jsonl" else config.document_bytes
+    position = start + min(config.segment_bytes, longest)
     if (end := reader.end(position + 1)) <= position:
         return end, False
-    pattern = _LINE if source.format == "jsonl" else _DOCUMENT_ENDS[layout.documents]
+    pattern = _LINE if source.format == "jsonl" else _DOCUMENT_ENDS[config.documents or "file"]
     while pattern and (seen := reader.read(position, min(position + _LOOK, start + longest))):
         if found := pattern.search(seen):
             return position + found.end(), False
@@ -142,15 +135,17 @@ def _next_cut(
     if (end := reader.end(start + longest + 1)) <= start + longest:
         return end, False
     if source.format == "jsonl":
-        raise _endless_line(reader, source, start, line, limits)
+        raise _endless_line(reader, source, start, line, config.segment_bytes, record_bytes)
     return _forced_cut(reader, start, start + longest), True
 
 
-def _endless_line(reader: ByteReader, source: Source, start: int, line: int, limits: Limits) -> InputError:
-    before = reader.read(start, start + limits.segment_bytes).count(b"\n")
+def _endless_line(
+    reader: ByteReader, source: Source, start: int, line: int, segment_bytes: int, record_bytes: int
+) -> InputError:
+    before = reader.read(start, start + segment_bytes).count(b"\n")
     first = file_line(source.name, start) if source.splittable else line
     return InputError(
-        f"the line is longer than {(limits.record_bytes - limits.segment_bytes) / 2**20:.3g} MiB",
+        f"the line is longer than {(record_bytes - segment_bytes) / 2**20:.3g} MiB",
         path=source.name,
         line=first + before,
         fix="write one JSON object a line, and split very long documents",

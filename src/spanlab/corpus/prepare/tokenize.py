@@ -1,7 +1,7 @@
-"""A task's segments become a part: the flat arrays of its documents, ready to be written in the order of tasks.
+"""Segments to token arrays: documents are split into sentences, tokenized in large batches, and laid end to end.
 
-This is the function that every engine runs, in this process, in a local worker or on a cluster. It depends on the
-task and the settings alone.
+`tokenize_segments` is what every engine runs, in this process, in a local worker or on a cluster. Its result depends on
+the segments, the settings and the tokenizer alone.
 """
 
 import hashlib
@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spanlab.arrays import Flags, Integers, offsets
-from spanlab.corpus.prepare.documents import ErrorHandling, documents_of
-from spanlab.corpus.prepare.layout import BLANK_LINE, Layout, Lines
-from spanlab.corpus.prepare.segments import Task
+from spanlab.corpus.prepare.config import Lines, PrepareConfig
+from spanlab.corpus.prepare.documents import documents_of
+from spanlab.corpus.prepare.layout import BLANK_LINE
+from spanlab.corpus.prepare.segments import SegmentGroup
 from spanlab.errors import InputError
 from spanlab.text import Tokenizer, sentence_spans
 
@@ -171,22 +172,8 @@ DIGEST = np.dtype("S16")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
-    """What turns text into tokens, beside the text itself."""
-
-    tokenizer: str
-    """Folder of the tokenizer; every worker must see it under this path."""
-    fingerprint: str
-    layout: Layout
-    field: str = "text"
-    errors: ErrorHandling = "strict"
-    language: str | None = None
-    min_tokens: int = 1
-
-
-@dataclass(frozen=True, kw_only=True)
-class Part:
-    """The documents of one task: D documents of S sentences and N tokens."""
+class TokenizedDocuments:
+    """The arrays of some documents: D documents of S sentences and N tokens."""
 
     ids: NDArray[np.unsignedinteger]
     """(N,) in the type of the shards."""
@@ -209,13 +196,13 @@ class Part:
     replaced: int
     """Byte sequences that were not UTF-8 and were replaced."""
 
-    def select(self, keep: Flags) -> "Part":
-        """The part with only the documents where `keep` (D,) is True."""
+    def select(self, keep: Flags) -> "TokenizedDocuments":
+        """Only the documents where `keep` (D,) is True."""
         if keep.all():
             return self
         tokens = np.repeat(keep, self.document_lengths)
         sentences = np.repeat(keep, self.document_sentences)
-        return Part(
+        return TokenizedDocuments(
             ids=self.ids[tokens],
             word_starts=self.word_starts[tokens],
             sentence_lengths=self.sentence_lengths[sentences],
@@ -234,23 +221,24 @@ def token_dtype(vocab_size: int) -> np.dtype[np.unsignedinteger]:
     return np.dtype("<u2") if vocab_size <= 1 << 16 else np.dtype("<u4")
 
 
-def tokenise(task: Task, settings: Settings) -> Part:
-    """The part of a task."""
-    tokenizer = _load_tokenizer(settings.tokenizer, settings.fingerprint)
+def tokenize_segments(
+    segments: SegmentGroup, config: PrepareConfig, tokenizer_folder: str, fingerprint: str
+) -> TokenizedDocuments:
+    """The documents of some segments; every worker must see the tokenizer's folder under this path."""
+    assert config.lines is not None
+    tokenizer = _load_tokenizer(tokenizer_folder, fingerprint)
     documents: list[Sentences] = []
     replaced = 0
-    for segment in task:
-        texts, wrong = documents_of(
-            segment, documents=settings.layout.documents, field=settings.field, errors=settings.errors
-        )
-        replaced += wrong
-        found = (sentences_of(text, lines=settings.layout.lines, language=settings.language) for text in texts)
-        documents.extend(document for document in found if document.starts)
-    return _part(
+    for segment in segments:
+        texts, invalid = documents_of(segment, config)
+        replaced += invalid
+        split = (sentences_of(text, lines=config.lines, language=config.language) for text in texts)
+        documents.extend(document for document in split if document.starts)
+    return _to_arrays(
         documents,
         tokenizer,
-        min_tokens=settings.min_tokens,
-        cut=sum(segment.cut for segment in task),
+        min_tokens=config.min_tokens,
+        cut=sum(segment.cut for segment in segments),
         replaced=replaced,
     )
 
@@ -264,13 +252,15 @@ def _load_tokenizer(folder: str, fingerprint: str) -> Tokenizer:
     return tokenizer
 
 
-def _part(documents: list[Sentences], tokenizer: Tokenizer, *, min_tokens: int, cut: int, replaced: int) -> Part:
+def _to_arrays(
+    documents: list[Sentences], tokenizer: Tokenizer, *, min_tokens: int, cut: int, replaced: int
+) -> TokenizedDocuments:
     encoded = encode_documents(tokenizer, documents)
     sentence_owners = np.repeat(np.arange(len(documents)), [len(document.starts) for document in documents])
     lengths = np.bincount(sentence_owners, encoded.sentence_lengths, len(documents)).astype(np.int64)
     there = encoded.sentence_lengths > 0
     texts = [document.text.encode() for document in documents]
-    part = Part(
+    arrays = TokenizedDocuments(
         ids=encoded.ids.astype(token_dtype(tokenizer.vocab_size)),
         word_starts=encoded.word_starts,
         sentence_lengths=encoded.sentence_lengths[there],
@@ -283,7 +273,7 @@ def _part(documents: list[Sentences], tokenizer: Tokenizer, *, min_tokens: int, 
         replaced=replaced,
     )
     long_enough = lengths >= max(1, min_tokens)
-    return replace(part.select(long_enough), short=int(np.count_nonzero(~long_enough)))
+    return replace(arrays.select(long_enough), short=int(np.count_nonzero(~long_enough)))
 
 
 def _digests(texts: Iterable[bytes]) -> NDArray[np.bytes_]:

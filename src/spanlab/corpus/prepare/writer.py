@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 from spanlab.arrays import Flags, Integers, offsets
 from spanlab.atomic_io import write_atomically
 from spanlab.config import Source, from_mapping, to_mapping
-from spanlab.corpus.manifest import WORK, Counts, Options, ShardRecord
-from spanlab.corpus.prepare.tokenize import DIGEST, Part, token_dtype
+from spanlab.corpus.manifest import WORK, Counts, ShardRecord
+from spanlab.corpus.prepare.config import PrepareConfig
+from spanlab.corpus.prepare.tokenize import DIGEST, TokenizedDocuments, token_dtype
 from spanlab.corpus.shards import section_starts, write_shard
 from spanlab.errors import ConfigError, InputError
 
@@ -68,7 +69,7 @@ class State:
     """How far a preparation has come."""
 
     version: int = STATE_VERSION
-    options: Options
+    options: PrepareConfig
     tokenizer: str
     """Fingerprint of the tokenizer."""
     vocab_size: int
@@ -128,7 +129,7 @@ class CorpusWriter:
                 seen.add(np.frombuffer(file.read(count * DIGEST.itemsize), DIGEST))
         return seen
 
-    def append(self, part: Part, chain: str) -> None:
+    def append(self, part: TokenizedDocuments, chain: str) -> None:
         """Write the new documents of the next task's part; `chain` is the input's fingerprint with that task."""
         kept = part.select(self._seen.add(part.digests))
         state = self.state
@@ -208,7 +209,7 @@ def _starts(first: int, lengths: Integers) -> bytes:
     return (first + offsets(lengths)).astype(np.dtype("<u4")).tobytes()
 
 
-def _counts(part: Part, kept: Part) -> Counts:
+def _counts(part: TokenizedDocuments, kept: TokenizedDocuments) -> Counts:
     return Counts(
         tokens=len(kept.ids),
         words=int(np.count_nonzero(kept.word_starts)),
