@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from benchmarks.finetune import data_folder, minilm
 from benchmarks.long_documents import novel
 from benchmarks.measure import circumstances, print_result
 from spanlab.config import merge, parse_overrides
-from spanlab.finetuning.run import FineTuning, Sources, resolve_config
+from spanlab.finetuning.config import resolve_config
 from spanlab.inference.load import load
 from spanlab.inference.predictor import Predictor
 from spanlab.machine import peak_memory_gb
@@ -69,10 +70,10 @@ def settings(changes: Mapping[str, Any], threads: int) -> dict[str, Any]:
     return dict(merge({"coref": "small", "training": {"threads": threads}}, changes))
 
 
-def seconds_per_step(sources: Sources, changes: Mapping[str, Any]) -> float:
-    """What a step takes the processor."""
-    tuning = FineTuning(sources, resolve_config("coref", changes))
-    network, data = tuning.work.criterion, tuning.work.data
+def seconds_per_step(job: FinetuningJob) -> float:
+    """CPU time of a step."""
+    run = job.prepare()
+    network, data = run.network, run.spec.data
     optimiser = torch.optim.AdamW(parameter for parameter in network.parameters() if parameter.requires_grad)
     seconds = []
     for step in range(PROBED):
@@ -88,9 +89,17 @@ def seconds_per_step(sources: Sources, changes: Mapping[str, Any]) -> float:
 def train(folder: Path, changes: Mapping[str, Any], minutes: float) -> tuple[Path, dict[str, Any]]:
     """The run's folder, and how it went."""
     train_file, dev_file = (str(folder / f"{part}.conll") for part in ("train", "dev"))
-    sources = Sources(task="coref", model=str(minilm()), train=train_file, dev=dev_file)
+    job = FinetuningJob(
+        task="coref",
+        model=str(minilm()),
+        train=train_file,
+        dev=dev_file,
+        config=resolve_config("coref", changes),
+        out=str(folder / "run"),
+        overwrite=True,
+    )
     if "steps" not in changes["training"]:
-        each = seconds_per_step(sources, changes)
+        each = seconds_per_step(job)
         steps = max(1, int(0.93 * 60 * minutes / each))  # the rest is for the evaluations
         print(f"{each:.2f} s a step: {steps} steps", flush=True)
         changes = merge(changes, {"training": {"steps": steps}})
@@ -102,9 +111,7 @@ def train(folder: Path, changes: Mapping[str, Any], minutes: float) -> tuple[Pat
             shown = {name: round(value, 3) for name, value in record.metrics.items() if "f1" in name or "loss" in name}
             print(f"step {record.step} {record.split} {shown}", flush=True)
 
-    job = FinetuningJob(
-        sources=sources, config=resolve_config("coref", changes), out=str(folder / "run"), overwrite=True
-    )
+    job = replace(job, config=resolve_config("coref", changes))
     began, began_by_clock = time.process_time(), time.perf_counter()
     result = run_job(job, on_record=tell)
     minutes_used, by_clock = (time.process_time() - began) / 60, (time.perf_counter() - began_by_clock) / 60

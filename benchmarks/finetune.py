@@ -33,7 +33,8 @@ import transformers
 from benchmarks.finetune_peer import AnswerPeer, Peer, SentencePeer, TaggingPeer
 from benchmarks.finetune_peer_loop import PeerLesson, answer, fit, peer_optimiser, peer_step
 from benchmarks.measure import circumstances, in_turn, print_result
-from spanlab.finetuning.run import FineTuning, Sources, resolve_config
+from spanlab.finetuning.config import resolve_config
+from spanlab.finetuning.run import FinetuningRun
 from spanlab.inference.load import load
 from spanlab.tasks.formats.reading import read_rows
 from spanlab.tasks.formats.row import Row
@@ -171,11 +172,10 @@ class Bench:
         self.train = write_rows(contest.train(data), folder / "train.jsonl", train_count, contest.every)
         self.dev = write_rows(contest.dev(data), folder / "dev.jsonl", dev_count)
 
-    def sources(self, model: Path, *, dev: bool) -> Sources:
-        """What our side is made of."""
-        return Sources(
-            task=self.contest.task, model=str(model), train=str(self.train), dev=str(self.dev) if dev else None
-        )
+    def prepare(self, model: Path, config: Any, *, dev: bool) -> FinetuningRun:  # noqa: ANN401 (the task's config)
+        """The run of our side."""
+        dev_file = str(self.dev) if dev else None
+        return FinetuningRun(self.contest.task, config, model=str(model), train=str(self.train), dev=dev_file)
 
     def config(self, seed: int, **training: Any) -> Any:  # noqa: ANN401 (the task's config)
         """Our settings; the peer reads its own from them."""
@@ -186,12 +186,12 @@ class Bench:
         return resolve_config(self.contest.task, {"seed": seed, "data": data, "training": shared})
 
 
-def records(tuning: FineTuning, folder: Path) -> Iterator[Record]:
+def records(run: FinetuningRun, path: Path) -> Iterator[Record]:
     """Our side trains, in the loop that every run goes through."""
-    run, training = RunFolder(folder), tuning.config.training
-    run.begin({})
+    folder, training = RunFolder(path), run.training
+    folder.begin({})
     process = current_process(training.device, training.precision)
-    return Training(tuning.work, training, run, process, seed=tuning.config.seed).records()
+    return Training(run.spec, training, folder, process, seed=run.config.seed).records()
 
 
 # ---- losses
@@ -201,9 +201,9 @@ def compare_losses(bench: Bench, model: Path) -> dict[str, float]:
     """The largest difference of the first losses."""
     quiet = without_dropout(model, bench.folder / "quiet")
     config = bench.config(0, steps=LOSSES, epochs=None, precision="fp32")
-    tuning = FineTuning(bench.sources(quiet, dev=False), config)
-    theirs = peer_losses(bench, quiet, tuning, config)
-    ours = [record.metrics["loss"] for record in records(tuning, bench.folder / "losses") if record.split == "train"]
+    run = bench.prepare(quiet, config, dev=False)
+    theirs = peer_losses(bench, quiet, run, config)
+    ours = [record.metrics["loss"] for record in records(run, bench.folder / "losses") if record.split == "train"]
     worst = max(abs(a - b) for a, b in zip(ours, theirs, strict=True))
     print(
         f"  losses {ours[0]:.4f} and {theirs[0]:.4f} to {ours[-1]:.4f} and {theirs[-1]:.4f}, at most {worst:.1e} apart"
@@ -211,11 +211,11 @@ def compare_losses(bench: Bench, model: Path) -> dict[str, float]:
     return {"loss_difference": worst}
 
 
-def peer_losses(bench: Bench, folder: Path, tuning: FineTuning, config: Any) -> list[float]:  # noqa: ANN401
+def peer_losses(bench: Bench, folder: Path, run: FinetuningRun, config: Any) -> list[float]:  # noqa: ANN401
     """The peer's losses on our batches, from our first weights."""
-    peer = bench.contest.peer(folder, tuning.task)
-    features = peer.features(tuning.train.examples)
-    samples = tuning.work.data.samples  # type: ignore[attr-defined]
+    (data,) = run.tasks
+    peer = bench.contest.peer(folder, data.task)
+    features, samples = peer.features(data.train.examples), data.samples
     same = [
         list(one["input_ids"]) == sample.sequences[0].ids.tolist()
         for one, sample in zip(features, samples, strict=True)
@@ -223,14 +223,14 @@ def peer_losses(bench: Bench, folder: Path, tuning: FineTuning, config: Any) -> 
     assert all(same), f"{same.count(False)} sequences differ"
     process = {id(sample): number for number, sample in enumerate(samples)}
     model = peer.build().train()
-    standard = tuning.head.standard
+    standard = run.network.head(data.name).standard
     assert standard is not None
     peer.copy_head(model, standard.layer)
     loss_of = getattr(peer, "masked_loss", peer.loss)
     optimiser = peer_optimiser(model, config.training.lr)
     losses = []
     for step in range(LOSSES):
-        batches = tuning.work.data.step(step, part=0, parts=1)
+        batches = run.spec.data.step(step, part=0, parts=1)
         chosen = [features[process[id(sample)]] for batch in batches for sample in batch.samples]
         loss = loss_of(model, peer.labelled(chosen))
         peer_step(model, optimiser, loss, config.training.lr * learning_rate_factor(step, LOSSES, config.training))
@@ -252,10 +252,10 @@ class Trained:
     """From text to answers, for the first so many of dev; the peer is told its batch size."""
 
 
-def train_ours(bench: Bench, model: Path, seed: int) -> tuple[Trained, FineTuning]:
+def train_ours(bench: Bench, model: Path, seed: int) -> tuple[Trained, FinetuningRun]:
     """The product: its loop, scored after the last step."""
-    tuning = FineTuning(bench.sources(model, dev=True), bench.config(seed, eval_every=10**9))
-    told = records(tuning, bench.folder / f"run-{seed}")
+    run = bench.prepare(model, bench.config(seed, eval_every=10**9), dev=True)
+    told = records(run, bench.folder / f"run-{seed}")
     began, seconds, score = time.perf_counter(), 0.0, 0.0
     for record in told:
         if record.split == "train":
@@ -264,19 +264,20 @@ def train_ours(bench: Bench, model: Path, seed: int) -> tuple[Trained, FineTunin
             score = record.metrics[bench.contest.metric] * (100 if bench.contest.metric == "spearman" else 1)
     product = load(bench.folder / f"run-{seed}", device="cpu")
     rows = [json.loads(line) for line in bench.dev.read_text(encoding="utf-8").splitlines()]
-    return Trained(score=score, seconds=seconds, predict=lambda count, size: product.predict(rows[:count])), tuning
+    return Trained(score=score, seconds=seconds, predict=lambda count, size: product.predict(rows[:count])), run
 
 
-def train_peer(bench: Bench, model: Path, seed: int, tuning: FineTuning, peer: ProcessPoolExecutor) -> Trained:
+def train_peer(bench: Bench, model: Path, seed: int, run: FinetuningRun, peer: ProcessPoolExecutor) -> Trained:
     """The plain loop, in the process that holds it."""
-    assert tuning.dev is not None
+    (data,) = run.tasks
+    assert data.dev is not None
     lesson = PeerLesson(
         peer=bench.contest.peer,
         folder=model,
-        task=tuning.task,
-        train=tuning.train.examples,
-        dev=tuning.dev.examples,
-        training=tuning.config.training,
+        task=data.task,
+        train=data.train.examples,
+        dev=data.dev.examples,
+        training=run.config.training,
         epochs=bench.epochs,
         batch=bench.options.batch,
         threads=bench.options.threads,
@@ -296,8 +297,8 @@ def compare_with(process: ProcessPoolExecutor, bench: Bench, model: Path, seeds:
     """The comparison, with the peer's process given."""
     ours, theirs = [], []
     for seed in range(seeds):
-        mine, tuning = train_ours(bench, model, seed)
-        peer = train_peer(bench, model, seed, tuning, process)
+        mine, run = train_ours(bench, model, seed)
+        peer = train_peer(bench, model, seed, run, process)
         ours.append(mine)
         theirs.append(peer)
         print(
@@ -305,8 +306,9 @@ def compare_with(process: ProcessPoolExecutor, bench: Bench, model: Path, seeds:
             f"training {mine.seconds:.0f} s and {peer.seconds:.0f} s",
             flush=True,
         )
-    assert tuning.dev is not None
-    count = len(tuning.dev)
+    dev = run.tasks[0].dev
+    assert dev is not None
+    count = len(dev)
     seconds = in_turn(
         {"ours": lambda: mine.predict(count, 32), "theirs": lambda: peer.predict(count, 32)}, rounds=2, warmup=0
     )

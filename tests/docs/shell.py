@@ -19,7 +19,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from spanlab.cli.main import app
 from spanlab.config import parse_overrides
-from spanlab.finetuning.run import resolve_config
+from spanlab.finetuning.config import resolve_config
 from spanlab.pretraining.recipe import load_recipe
 from spanlab.tasks.table import TASKS
 from tests.cli.run import run_here

@@ -6,16 +6,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spanlab.errors import ConfigError
-from spanlab.finetuning.batches import SampleData
+from spanlab.finetuning.batches import MixedBatches, TaskBatches
 from tests.tasks.samples import samples_of
 
 
-def data_of(lengths: list[int], **changes: object) -> SampleData:
+def data_of(lengths: list[int], **changes: object) -> TaskBatches:
     options = {"task": "t", "batch_size": 4, "batch_tokens": 50, **changes}
-    return SampleData(samples_of(lengths), **options)  # type: ignore[arg-type]
+    return TaskBatches(samples_of(lengths), **options)  # type: ignore[arg-type]
 
 
-def examples(data: SampleData, step: int, part: int = 0, parts: int = 1) -> list[int]:
+def examples(data: TaskBatches, step: int, part: int = 0, parts: int = 1) -> list[int]:
     return [sample.example for batch in data.step(step, part=part, parts=parts) for sample in batch.samples]
 
 
@@ -28,13 +28,13 @@ def examples(data: SampleData, step: int, part: int = 0, parts: int = 1) -> list
 )
 def test_an_epoch_holds_every_sample_once(lengths: list[int], batch_size: int, grouped: bool, epoch: int) -> None:
     data = data_of(lengths, batch_size=batch_size, group_by_length=grouped)
-    steps = int(data.steps_per_epoch)
+    steps = data.steps_per_epoch
     drawn = [examples(data, epoch * steps + step) for step in range(steps)]
     assert sorted(number for step in drawn for number in step) == list(range(len(lengths)))
     sizes = {len(step) for step in drawn}
     assert max(sizes) <= batch_size
     assert max(sizes) - min(sizes) <= 1
-    assert data.epoch(epoch * steps) == epoch
+    assert MixedBatches([data]).epoch(epoch * steps) == epoch
 
 
 def test_steps_are_a_function_of_the_seed_alone() -> None:
@@ -57,7 +57,7 @@ def test_processes_share_a_step(parts: int) -> None:
 def test_micro_batches_keep_to_their_tokens() -> None:
     data = data_of([9] * 40, batch_size=20, batch_tokens=50)
     batches = data.step(0, part=0, parts=1)
-    assert all(data.tokens(batch) <= 50 for batch in batches)
+    assert all(MixedBatches([data]).tokens(batch) <= 50 for batch in batches)
     assert len(data_of([9] * 40, batch_size=20, batch_tokens=10**6, accumulate=3).step(0, part=0, parts=1)) == 3
     alone = data_of([90] * 8, batch_size=4, batch_tokens=50).step(0, part=0, parts=1)
     assert [len(batch.samples) for batch in alone] == [1, 1, 1, 1]
@@ -76,3 +76,13 @@ def test_grouping_puts_equal_lengths_together() -> None:
 def test_more_processes_than_samples() -> None:
     with pytest.raises(ConfigError, match="5 processes"):
         data_of([3, 3, 3]).step(0, part=0, parts=5)
+
+
+def test_one_task_has_every_step() -> None:
+    data = data_of(list(range(1, 42)), batch_size=8, batch_tokens=30)
+    for exponent in (0.0, 0.5, 1.0):
+        alone = MixedBatches([data], exponent=exponent)
+        assert alone.steps_per_epoch == data.steps_per_epoch
+        for step in range(20):
+            batches = alone.step(step, part=0, parts=1)
+            assert [sample.example for batch in batches for sample in batch.samples] == examples(data, step)

@@ -5,23 +5,23 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spanlab.finetuning.batches import PROPORTIONAL, UNIFORM, MixedData, SampleData, share_turns
+from spanlab.finetuning.batches import PROPORTIONAL, UNIFORM, MixedBatches, TaskBatches, share_steps
 from tests.tasks.samples import samples_of
 
 SIZES = st.lists(st.integers(1, 40), min_size=1, max_size=4)
 
 
-def mixed(sizes: list[int], exponent: float, seed: int = 0) -> MixedData:
-    parts = {
-        f"task-{number}": SampleData(
+def mixed(sizes: list[int], exponent: float, seed: int = 0) -> MixedBatches:
+    tasks = [
+        TaskBatches(
             samples_of([3] * size, seed=number), task=f"task-{number}", batch_size=4, batch_tokens=100, seed=seed
         )
         for number, size in enumerate(sizes)
-    }
-    return MixedData(parts, exponent=exponent, seed=seed)
+    ]
+    return MixedBatches(tasks, exponent=exponent, seed=seed)
 
 
-def seen(data: MixedData, first: int, last: int) -> Counter[tuple[str, int]]:
+def seen(data: MixedBatches, first: int, last: int) -> Counter[tuple[str, int]]:
     return Counter(
         (batch.task, sample.example)
         for number in range(first, last)
@@ -45,7 +45,7 @@ def test_proportional_turns_go_through_every_sample_once_an_epoch(sizes: list[in
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.integers(1, 10_000), min_size=1, max_size=6), st.floats(0, 1), st.integers(20, 500))
 def test_shares_are_those_asked_for(sizes: list[int], exponent: float, steps: int) -> None:
-    turns = share_turns(sizes, exponent, steps)
+    turns = share_steps(sizes, exponent, steps)
     powers = [size**exponent for size in sizes]
     assert all(turn >= 1 for turn in turns)
     for turn, power in zip(turns, powers, strict=True):
@@ -55,7 +55,7 @@ def test_shares_are_those_asked_for(sizes: list[int], exponent: float, steps: in
 
 def test_uniform_turns_and_small_tasks_that_begin_anew() -> None:
     data = mixed([4, 76], UNIFORM)
-    assert data.turns == [10, 10]
+    assert data.task_steps == [10, 10]
     found = seen(data, 0, 20)
     assert {found["task-0", example] for example in range(4)} == {10}
     assert sum(count for (task, _), count in found.items() if task == "task-1") == 40

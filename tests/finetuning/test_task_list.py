@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from spanlab.errors import ConfigError
-from spanlab.finetuning.preparing import UNCERTAINTY_RATE, resolve
-from spanlab.finetuning.task_list import MultitaskConfig, read_task_list
+from spanlab.finetuning.multitask import read_task_list
 
 GOOD = """- name: topics
   task: classification
@@ -30,7 +29,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_entries_and_their_files(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first, second = (each.entry for each in read_task_list(path))
+    first, second = (entry for entry, _ in read_task_list(path))
     assert (first.name, first.weight, first.dev) == ("topics", 1.0, None)
     assert second.settings == {"head": "span", "data": {"length": 64}}
     assert Path(second.train) == path.parent / "a.jsonl"
@@ -38,14 +37,14 @@ def test_entries_and_their_files(path: Path, monkeypatch: pytest.MonkeyPatch) ->
     elsewhere.mkdir()
     (elsewhere / "tasks.yaml").write_text(GOOD)
     monkeypatch.chdir(path.parent)
-    assert read_task_list(elsewhere / "tasks.yaml")[0].entry.train == "a.jsonl"
+    assert read_task_list(elsewhere / "tasks.yaml")[0][0].train == "a.jsonl"
 
 
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
         ("task: ner", "task: nre", "tasks.yaml:5: unknown task 'nre' (did you mean 'ner'?)"),
-        ("name: names", "name: topics", "tasks.yaml:4: there is a task 'topics' already"),
+        ("name: names", "name: topics", "tasks.yaml:4: the name 'topics' is taken by another task"),
         ("  dev: a.jsonl", "  dev: b.jsonl", "tasks.yaml:7: no such file: b.jsonl"),
         ("  weight: 2", "  wieght: 2", "tasks.yaml:8: unknown key 'wieght' (did you mean 'weight'?)"),
         ("  weight: 2", "  weight: 0", "tasks.yaml:4: 'weight' is 0.0; it must be above 0"),
@@ -74,18 +73,3 @@ def test_a_list_is_a_list(path: Path) -> None:
             read_task_list(path)
     with pytest.raises(ConfigError, match="no such file"):
         read_task_list(path.with_name("none.yaml"))
-
-
-def test_settings_of_the_run() -> None:
-    config = resolve("multitask", {"weighting": "uncertainty", "training": {"lr": 1e-3}})
-    assert isinstance(config, MultitaskConfig)
-    assert config.training.lr_factors == {"log_variances": UNCERTAINTY_RATE}
-    assert config.training.batch_size == MultitaskConfig().training.batch_size
-    own = resolve("multitask", {"weighting": "uncertainty", "training": {"lr_factors": {"log_variances": 2.0}}})
-    assert own.training.lr_factors == {"log_variances": 2.0}
-    with pytest.raises(ConfigError, match="did you mean 'uniform'"):
-        resolve("multitask", {"sampling": "unifrom"})
-    with pytest.raises(ConfigError, match="at least 1"):
-        resolve("multitask", {"temperature": 0.5})
-    with pytest.raises(ValueError, match="did you mean 'multitask'"):
-        resolve("multitaks", {})

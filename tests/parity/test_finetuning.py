@@ -9,7 +9,8 @@ pytest.importorskip("transformers")
 
 import transformers as hf
 
-from spanlab.finetuning.run import FineTuning, Sources, resolve_config
+from spanlab.finetuning.config import resolve_config
+from spanlab.finetuning.run import FinetuningRun
 from spanlab.training.distributed import ProcessContext
 from spanlab.training.loop import Training
 from spanlab.training.run_folder import RunFolder
@@ -21,15 +22,14 @@ TRAINING = {"steps": STEPS, "lr": 1e-3, "batch_size": 8, "device": "cpu", "preci
 
 def test_the_losses_of_a_plain_loop(tiny_model: Path, tmp_path: Path) -> None:
     train, _ = write_files("classification", tmp_path / "data", train=40)
-    sources = Sources(task="classification", model=str(tiny_model), train=str(train))
     config = resolve_config("classification", {"training": TRAINING, "data": {"length": 100}})
-    ours = FineTuning(sources, config)
+    ours = FinetuningRun("classification", config, model=str(tiny_model), train=str(train))
     (tmp_path / "begin").mkdir()
-    ours.export(ours.work.criterion, tmp_path / "begin")
+    ours.export(ours.spec.criterion, tmp_path / "begin")
     run = RunFolder(tmp_path / "run")
     run.begin({})
     process = ProcessContext(device=torch.device("cpu"), precision="fp32")
-    loop = Training(ours.work, config.training, run, process, seed=0)
+    loop = Training(ours.spec, config.training, run, process, seed=0)
     records = list(loop.records())
 
     peer = hf.AutoModelForSequenceClassification.from_pretrained(tmp_path / "begin").train()
@@ -38,7 +38,7 @@ def test_the_losses_of_a_plain_loop(tiny_model: Path, tmp_path: Path) -> None:
     groups = [{"params": decayed, "weight_decay": 0.01}, {"params": plain, "weight_decay": 0.0}]
     optimiser = torch.optim.AdamW(groups, lr=1e-3)
     for step, record in enumerate(records):
-        samples = [sample for batch in ours.work.data.step(step, part=0, parts=1) for sample in batch.samples]
+        samples = [sample for batch in ours.spec.data.step(step, part=0, parts=1) for sample in batch.samples]
         ids = [torch.from_numpy(sample.sequences[0].ids) for sample in samples]
         padded = torch.nn.utils.rnn.pad_sequence(ids, batch_first=True)
         mask = torch.nn.utils.rnn.pad_sequence([torch.ones_like(each) for each in ids], batch_first=True)

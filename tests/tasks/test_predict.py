@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from spanlab.encoder import Encoder
-from spanlab.finetuning.run import resolve_config
+from spanlab.finetuning.config import resolve_config
 from spanlab.tasks.adapters import TaskAdapterConfig, TaskAdapters
 from spanlab.tasks.classification import Classification
 from spanlab.tasks.ner.task import NamedEntities

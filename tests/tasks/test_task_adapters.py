@@ -5,7 +5,7 @@ import copy
 import pytest
 import torch
 
-from spanlab.finetuning.run import resolve_config
+from spanlab.finetuning.config import resolve_config
 from spanlab.tasks.adapters import TaskAdapterConfig, TaskAdapters
 from spanlab.tasks.classification import Classification
 from spanlab.tasks.network import MultiTaskNetwork, encode_samples

@@ -14,7 +14,7 @@ import torch
 from spanlab.config import merge
 from spanlab.encoder import load_model
 from spanlab.errors import ConfigError, InputError
-from spanlab.finetuning.run import FineTuning, Sources, resolve_config
+from spanlab.finetuning.config import resolve_config
 from spanlab.tasks.model import load_task_model
 from spanlab.training.records import Record
 from spanlab.workflows.finetune import FinetuningJob, finetune, run_job, sweep
@@ -38,8 +38,8 @@ def run(model: Path, files: tuple[Path, Path], out: Path, **changes: Any) -> lis
 
 def job(model: Path, files: tuple[Path, Path], out: Path, **changes: Any) -> FinetuningJob:
     train, dev = map(str, files)
-    sources = Sources(task="classification", model=str(model), train=train, dev=dev)
-    return FinetuningJob(sources=sources, config=resolve_config("classification", merge(QUICK, changes)), out=str(out))
+    config = resolve_config("classification", merge(QUICK, changes))
+    return FinetuningJob(task="classification", model=str(model), train=train, dev=dev, config=config, out=str(out))
 
 
 def test_it_learns_and_the_folder_holds_what_prediction_needs(
@@ -147,7 +147,7 @@ def test_a_sweep_keeps_the_best_rate(tiny_model: Path, files: tuple[Path, Path],
     assert load_task_model(tmp_path / "run").tasks
     assert "lr: 0.003" in (tmp_path / "run" / "config.yaml").read_text()
     with pytest.raises(ConfigError, match="--dev"):
-        sweep(replace(asked, sources=replace(asked.sources, dev=None)))
+        sweep(replace(asked, dev=None))
 
 
 def test_every_encoder_carries_a_task(files: tuple[Path, Path], tmp_path: Path) -> None:
@@ -208,18 +208,17 @@ def test_bad_rows_are_dropped_on_request_and_counted(
     with pytest.raises(InputError, match=r"data\.bad_rows=drop"):
         run(tiny_model, files, tmp_path / "run")
     asked = job(tiny_model, files, tmp_path / "run", data={"bad_rows": "drop"})
-    tuning = FineTuning(asked.sources, asked.config)
-    assert tuning.train.dropped == {"empty text": 1, "unreadable": 1}
-    assert any("1 examples left out (empty text)" in line for line in tuning.notes())
+    prepared = asked.prepare()
+    assert prepared.tasks[0].train.dropped == {"empty text": 1, "unreadable": 1}
+    assert any("1 examples dropped (empty text)" in line for line in prepared.notes())
 
 
-def test_a_narrow_body_at_a_published_rate_is_told_of(
+def test_a_narrow_encoder_at_a_published_rate_is_noted(
     tiny_model: Path, files: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    for lr, told in ((2e-5, True), (5e-4, False)):
+    for lr, noted in ((2e-5, True), (5e-4, False)):
         asked = job(tiny_model, files, tmp_path / "run", training={"lr": lr})
-        notes = FineTuning(asked.sources, asked.config).notes()
-        assert any("training.lr=5e-4" in line for line in notes) == told
+        assert any("training.lr=5e-4" in line for line in asked.prepare().notes()) == noted
 
 
 def test_the_page_shows_labels_confusions_and_errors(

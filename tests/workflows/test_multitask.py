@@ -15,8 +15,8 @@ import spanlab
 from spanlab.config import merge
 from spanlab.encoder import load_model
 from spanlab.errors import ConfigError, InputError
-from spanlab.finetuning.preparing import prepare, resolve
-from spanlab.finetuning.run import Sources
+from spanlab.finetuning.config import resolve_run_config
+from spanlab.finetuning.run import FinetuningRun
 from spanlab.inference.predictor import Predictor
 from spanlab.tasks.similarity import Similarity, SimilarityConfig
 from spanlab.training.config import TrainingConfig
@@ -157,11 +157,11 @@ def test_a_task_beside_that_of_a_model_for_one(tiny_model: Path, data: Path, tmp
     assert both.tasks == ("classification", "ner")
     assert both.predict(TEXT, task="classification") == said
     again: dict[str, Any] = {"model": added.model, "train": names, "out": tmp_path / "three", "add": True}
-    with pytest.raises(InputError, match="there is a task 'ner' already"):
+    with pytest.raises(InputError, match="the name 'ner' is taken by another task"):
         finetune("ner", **again, **quick)
-    with pytest.raises(ConfigError, match="leaves the whole encoder as it is"):
+    with pytest.raises(ConfigError, match="freezes the whole encoder"):
         finetune("ner", **again, name="x", tuning={"freeze": 1})
-    with pytest.raises(ConfigError, match="one task is added at a time"):
+    with pytest.raises(ConfigError, match="tasks are added one at a time"):
         finetune("multitask", model=added.model, train=data / "tasks.yaml", out=tmp_path / "four", add=True)
     with pytest.raises(ConfigError, match="give add=True"):
         finetune("ner", model=added.model, train=names, out=tmp_path / "four", name="x")
@@ -175,12 +175,12 @@ OPTIONS: dict[str, Any] = {"sampling": "temperature", "weighting": "uncertainty"
 def test_a_stopped_run_goes_on_bit_for_bit(tiny_model: Path, data: Path, run: Path, tmp_path: Path, add: bool) -> None:
     if add:
         train, dev = (str(data / "names" / f"{name}.jsonl") for name in ("train", "dev"))
-        sources = Sources(task="ner", model=str(run), train=train, dev=dev, add_as="again")
-        config = resolve("ner", settings(tuning={"lora": 2}, training={"epochs": 10.0, "eval_every": 4}))
+        config = resolve_run_config("ner", settings(tuning={"lora": 2}, training={"epochs": 10.0, "eval_every": 4}))
+        sources: dict[str, Any] = {"task": "ner", "model": str(run), "train": train, "dev": dev, "add_as": "again"}
     else:
-        sources = Sources(task="multitask", model=str(tiny_model), train=str(data / "tasks.yaml"))
-        config = resolve("multitask", settings(**OPTIONS, training={"epochs": 1.0, "eval_every": 5}))
-    asked = FinetuningJob(sources=sources, config=config, out=str(tmp_path / "whole"))
+        config = resolve_run_config("multitask", settings(**OPTIONS, training={"epochs": 1.0, "eval_every": 5}))
+        sources = {"task": "multitask", "model": str(tiny_model), "train": str(data / "tasks.yaml")}
+    asked = FinetuningJob(**sources, config=config, out=str(tmp_path / "whole"))
     whole: list[Record] = []
     run_job(asked, on_record=whole.append)
 
@@ -215,35 +215,42 @@ class Faster(SimilarityConfig):
 def test_what_the_run_is_told(tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_several(tmp_path)
     path = write_list(tmp_path, listed(weight=2.0, settings={"head": "span", "data": {"length": 16}}))
-    sources = Sources(task="multitask", model=str(tiny_model), train=str(path))
-    tuning = prepare(sources, resolve("multitask", settings(data={"length": 32}, choose_by="who")))
-    lengths = {lesson.name: lesson.config.data.length for lesson in tuning.lessons}
+
+    def prepare(changes: dict[str, Any], dev: str | None = None) -> FinetuningRun:
+        config = resolve_run_config("multitask", changes)
+        return FinetuningRun("multitask", config, model=str(tiny_model), train=str(path), dev=dev)
+
+    listed_run = prepare(settings(data={"length": 32}, choose_by="who"))
+    lengths = {data.name: data.config.data.length for data in listed_run.tasks}
     assert lengths == {"topics": 32, "names": 16, "alike": 32, "who": 32}
-    assert tuning.work.criterion.weights["names"] == 2.0
-    assert tuning.training.lr_factors == {}
+    assert listed_run.network.weights["names"] == 2.0
+    assert listed_run.training.lr_factors == {}
     monkeypatch.setattr(Similarity, "Config", Faster)
     write_list(tmp_path, listed(batch_size=5))
-    slow = prepare(sources, resolve("multitask", settings()))
-    sizes = {lesson.name: lesson.config.training.batch_size for lesson in slow.lessons}
+    slow = prepare(settings())
+    sizes = {data.name: data.config.training.batch_size for data in slow.tasks}
     assert sizes == {"topics": 8, "names": 5, "alike": 2, "who": 8}
     assert slow.training.lr_factors == {"heads.alike": 20.0}
     factors = {"heads": 3.0}
-    assert prepare(sources, resolve("multitask", {"training": {"lr_factors": factors}})).training.lr_factors == factors
+    assert prepare({"training": {"lr_factors": factors}}).training.lr_factors == factors
     with pytest.raises(ConfigError, match=r"'choose_by' is 'hwo' \(did you mean 'who'\?\)"):
-        prepare(sources, resolve("multitask", {"choose_by": "hwo"}))
+        prepare({"choose_by": "hwo"})
     with pytest.raises(ConfigError, match="not --dev"):
-        prepare(replace(sources, dev="x.jsonl"), resolve("multitask", {}))
+        prepare({}, dev="x.jsonl")
     write_list(tmp_path, listed(settings={"data": {"lenght": 16}}))
     with pytest.raises(ConfigError, match=r"tasks\.yaml:11: unknown key 'data\.lenght' \(did you mean 'length'\?\)"):
-        prepare(sources, resolve("multitask", {}))
+        prepare({})
     without = [{key: value for key, value in entry.items() if key != "dev"} for entry in listed()]
     write_list(tmp_path, without)
-    job = FinetuningJob(sources=sources, config=resolve("multitask", settings()), out=str(tmp_path / "run"))
-    with pytest.raises(ConfigError, match="by the score on dev"):
+    config = resolve_run_config("multitask", settings())
+    job = FinetuningJob(
+        task="multitask", model=str(tiny_model), train=str(path), config=config, out=str(tmp_path / "run")
+    )
+    with pytest.raises(ConfigError, match="a sweep needs dev scores"):
         sweep(job)
     (tmp_path / "names" / "train.jsonl").write_text('{"text": "a"}\n')
     with pytest.raises(InputError, match=r"names/train\.jsonl:1: there is no 'spans'"):
-        prepare(sources, job.config)
+        job.prepare()
 
 
 def test_the_commands(run: Path, data: Path, tmp_path: Path) -> None:
@@ -267,7 +274,7 @@ def test_the_commands(run: Path, data: Path, tmp_path: Path) -> None:
     assert "sport, water" in dry.stdout
     taken = run_here("finetune", "classification", *places, "--add", "name=names")
     assert taken.returncode == 2
-    assert "there is a task 'names' already" in taken.stderr
+    assert "the name 'names' is taken by another task" in taken.stderr
     lists = ("--model", str(run), "--train", str(data / "tasks.yaml"), "--out", str(tmp_path / "out"))
     dry = run_here("finetune", "multitask", *lists, "--dry-run", "training.epochs=1")
     assert dry.returncode == 0, dry.stderr

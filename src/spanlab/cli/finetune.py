@@ -1,4 +1,4 @@
-"""`spanlab finetune`: a labelled file and a model to a fine-tuned model."""
+"""`spanlab finetune`: a labelled file and a model become a fine-tuned model."""
 
 from contextlib import closing
 from pathlib import Path
@@ -17,48 +17,55 @@ if TYPE_CHECKING:
 
 
 def finetune(
-    task: Annotated[str, typer.Argument(help="classification, similarity, …; multitask for several.")],
+    task: Annotated[str, typer.Argument(help="classification, similarity, …; multitask for a list of tasks.")],
     model: Annotated[str, typer.Option(help="Model folder, run folder or Hugging Face id.")],
-    train: Annotated[str, typer.Option(help="Labelled file to train on; for multitask the YAML list of tasks.")],
-    out: Annotated[Path, typer.Option(help="Folder of the run.")],
+    train: Annotated[str, typer.Option(help="Labelled training file; for multitask the YAML list of tasks.")],
+    out: Annotated[Path, typer.Option(help="Run folder to write.")],
     overrides: Annotated[
         list[str] | None, typer.Argument(metavar="[KEY=VALUE]…", help="Settings, such as training.epochs=3.")
     ] = None,
-    dev: Annotated[str | None, typer.Option(help="Labelled file by which the best model is chosen.")] = None,
-    config: Annotated[Path | None, typer.Option(help="YAML file of settings; KEY=VALUE goes over it.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder.")] = False,
+    dev: Annotated[str | None, typer.Option(help="Labelled file that the best model is chosen by.")] = None,
+    config: Annotated[Path | None, typer.Option(help="YAML file of settings; KEY=VALUE overrides it.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the run in the folder.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run in the folder.")] = False,
     sweep: Annotated[bool, typer.Option("--sweep", help="Try the published grid of learning rates.")] = False,
     add: Annotated[
-        bool,
-        typer.Option("--add", help="Add the task, called name=NAME, to those of the model, which stay as they are."),
+        bool, typer.Option("--add", help="Add the task, as name=NAME, to those of the model, which do not change.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Read and check everything, train nothing.")] = False,
-    print_config: Annotated[bool, typer.Option("--print-config", help="Print the settings and stop.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Read and check everything without training.")] = False,
+    print_config: Annotated[bool, typer.Option("--print-config", help="Print the settings and exit.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Fine-tune a model for a task.
 
-    The folder then holds the best model on dev in model/, which `spanlab predict` and `spanlab evaluate` take.
+    The best model on dev is written to model/ in the run folder; `spanlab predict` and `spanlab evaluate` take it.
 
     Example: spanlab finetune classification --model bert --train train.tsv --dev dev.tsv --out run training.epochs=3
     """
     from spanlab.config import Source, merge, parse_overrides, read_yaml, to_mapping
-    from spanlab.finetuning.preparing import resolve
-    from spanlab.finetuning.run import Sources
+    from spanlab.finetuning.config import resolve_run_config
     from spanlab.workflows.finetune import FinetuningJob
 
     mapping, source = read_yaml(config) if config is not None else ({}, Source())
     changes = merge(mapping, parse_overrides(overrides or []))
     name = str(changes.pop("name", task)) if add else None
-    settings = resolve(task, changes, source)
+    settings = resolve_run_config(task, changes, source)
     if print_config:
         import yaml
 
         typer.echo(yaml.safe_dump(to_mapping(settings), sort_keys=False, allow_unicode=True), nl=False)
         return
-    sources = Sources(task=task, model=model, train=train, dev=dev, add_as=name)
-    job = FinetuningJob(sources=sources, config=settings, out=str(out), resume=resume, overwrite=overwrite)
+    job = FinetuningJob(
+        task=task,
+        model=model,
+        train=train,
+        dev=dev,
+        add_as=name,
+        config=settings,
+        out=str(out),
+        resume=resume,
+        overwrite=overwrite,
+    )
     if dry_run:
         _check(job)
     elif sweep:
@@ -68,19 +75,16 @@ def finetune(
 
 
 def _check(job: "FinetuningJob") -> None:
-    from spanlab.finetuning.preparing import prepare
-
-    tuning = prepare(job.sources, job.config)
-    for line in tuning.notes():
+    run = job.prepare()
+    for line in run.notes():
         note(line)
-    several = len(tuning.lessons) > 1
     rows: list[tuple[str, str]] = []
-    for lesson in tuning.lessons:
-        lead = f"{lesson.name} " if several else ""
-        dev = "none" if lesson.dev is None else f"{len(lesson.dev):,} examples"
-        rows += [(f"{lead}train", f"{len(lesson.train):,} examples"), (f"{lead}dev", dev)]
-        rows.append((f"{lead}labels", ", ".join(lesson.task.fitted.labels) or "none"))
-    steps = job.config.training.total_steps(tuning.work.data.steps_per_epoch)
+    for data in run.tasks:
+        prefix = f"{data.name} " if len(run.tasks) > 1 else ""
+        dev = "none" if data.dev is None else f"{len(data.dev):,} examples"
+        rows += [(f"{prefix}train", f"{len(data.train):,} examples"), (f"{prefix}dev", dev)]
+        rows.append((f"{prefix}labels", ", ".join(data.task.fitted.labels) or "none"))
+    steps = job.config.training.total_steps(run.spec.data.steps_per_epoch)
     print_table([*rows, ("steps", f"{steps:,}")])
 
 
@@ -96,13 +100,13 @@ def _sweep(job: "FinetuningJob", *, as_json: bool) -> None:
     from spanlab.cli.progress import describe
     from spanlab.workflows.finetune import sweep
 
-    def told(lr: float, record: "Record") -> None:
+    def report(lr: float, record: "Record") -> None:
         if record.split == "dev":
             note(f"lr {lr:g}, step {record.step:,}: {describe(record.metrics)}")
 
-    outcomes = sweep(job, on_record=told)
+    outcomes = sweep(job, on_record=report)
     model = str(Path(job.out) / "model")
     if as_json:
-        print_json({"model": model, "rates": [{"lr": each.lr, "score": each.score} for each in outcomes]})
+        print_json({"model": model, "rates": [{"lr": outcome.lr, "score": outcome.score} for outcome in outcomes]})
         return
-    print_table([*((f"lr {each.lr:g}", f"{each.score:.2f}") for each in outcomes), ("model", model)])
+    print_table([*((f"lr {outcome.lr:g}", f"{outcome.score:.2f}") for outcome in outcomes), ("model", model)])

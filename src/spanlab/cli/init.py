@@ -11,63 +11,63 @@ if TYPE_CHECKING:
     from spanlab.samples.exports import ExportedFile, Selection
 
 _CONFIG = """# spanlab finetune {task} --config {folder}/config.yaml \\
-#     --model MODEL {files} --out run
-# MODEL is a model folder, a run folder or a Hugging Face id. What is left out is as published.
+#     --model MODEL {options} --out run
+# MODEL is a model folder, a run folder or a Hugging Face id. Keys that you delete keep their published values.
 {settings}"""
-_SEVERAL = {"topics": "classification", "names": "ner", "alike": "similarity", "answers": "qa"}
-"""The tasks of a list to start from, by what they are called there."""
+_LISTED = {"topics": "classification", "names": "ner", "alike": "similarity", "answers": "qa"}
+"""The sample list of a multitask run: names and tasks."""
 
 
 def init(
     task: Annotated[str, typer.Argument(help="classification, similarity, …")],
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to write.")],
-    language: Annotated[str | None, typer.Option(help="en, zh or ko; all three without it.")] = None,
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder to write.")],
+    language: Annotated[str | None, typer.Option(help="en, zh or ko; default: all three.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Write into a folder that is not empty.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Write sample data for a task, and a config with all its settings.
+    """Write sample data for a task and a config with all of its settings.
 
     Example: spanlab init classification start
     """
     import yaml
 
     from spanlab.config import to_mapping
-    from spanlab.finetuning.preparing import resolve
+    from spanlab.finetuning.config import resolve_run_config
     from spanlab.samples import load
     from spanlab.samples.exports import Selection, export
 
-    settings = yaml.safe_dump(to_mapping(resolve(task, {})), sort_keys=False, allow_unicode=True)
+    settings = yaml.safe_dump(to_mapping(resolve_run_config(task, {})), sort_keys=False, allow_unicode=True)
     selection = Selection(language=language, format="jsonl")
     if task == "multitask":
-        files, given = _export_several(folder, selection, overwrite=overwrite), f"--train {folder}/tasks.yaml"
+        files, options = _export_list(folder, selection, overwrite=overwrite), f"--train {folder}/tasks.yaml"
     else:
         files = export(load(), task, folder, selection, overwrite=overwrite)
-        given = f"--train {folder}/train.jsonl --dev {folder}/dev.jsonl"
+        options = f"--train {folder}/train.jsonl --dev {folder}/dev.jsonl"
     config = folder / "config.yaml"
-    config.write_text(_CONFIG.format(task=task, folder=folder, files=given, settings=settings), encoding="utf-8")
+    config.write_text(_CONFIG.format(task=task, folder=folder, options=options, settings=settings), encoding="utf-8")
     if as_json:
         print_json({"task": task, "config": str(config), "files": {str(file.path): file.examples for file in files}})
         return
     for file in files:
         typer.echo(f"{file.path}: {file.examples} examples")
-    typer.echo(f"{config}: settings, and the command that uses them")
+    typer.echo(f"{config}: all settings, and the command that uses them")
 
 
-def _export_several(folder: Path, selection: "Selection", *, overwrite: bool) -> "tuple[ExportedFile, ...]":
-    """The files of several tasks, each in a folder of its own, and the list that names them."""
+def _export_list(folder: Path, selection: "Selection", *, overwrite: bool) -> "tuple[ExportedFile, ...]":
+    """The files of each task in a subfolder, and the list that names them."""
     import yaml
 
     from spanlab.samples import load
     from spanlab.samples.exports import export
 
-    listed: list[dict[str, object]] = []
+    entries: list[dict[str, object]] = []
     files: tuple[ExportedFile, ...] = ()
-    for name, task in _SEVERAL.items():
+    for name, task in _LISTED.items():
         files += export(load(), task, folder / name, selection, overwrite=overwrite)
-        listed.append({"name": name, "task": task, "train": f"{name}/train.jsonl", "dev": f"{name}/dev.jsonl"})
+        entries.append({"name": name, "task": task, "train": f"{name}/train.jsonl", "dev": f"{name}/dev.jsonl"})
         if task == "ner":
-            # Some entities lie inside others; where Chinese and Korean are among the texts, units are characters.
+            # Some entities are nested; in Chinese and Korean texts the units are characters.
             wide = {} if selection.language == "en" else {"span": {"max_width": 48}}
-            listed[-1]["settings"] = {"head": "span", **wide}
-    (folder / "tasks.yaml").write_text(yaml.safe_dump(listed, sort_keys=False), encoding="utf-8")
+            entries[-1]["settings"] = {"head": "span", **wide}
+    (folder / "tasks.yaml").write_text(yaml.safe_dump(entries, sort_keys=False), encoding="utf-8")
     return files

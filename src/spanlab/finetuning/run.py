@@ -1,156 +1,262 @@
-"""Fine-tuning: a labelled file and a model become the work of a run, and the run a model folder.
+"""A fine-tuning run over one or more tasks: labelled files and a model become a `TrainingSpec`, then a model folder.
 
-What is trained is the same loop as in pre-training. One task makes a model of its own here; `adding.py` puts one beside
-those of a model, and `multitask.py` trains several together. `prepare` is for all three.
+    one task         encoder (all, its upper layers, or low-rank adapters) and head are trained
+    a list of tasks  the same with a head for each task; steps alternate between the tasks (`batches.py`)
+    an added task    the encoder is frozen, and the head and adapters of the new task are trained; the folder keeps the
+                     other tasks of the model, whose outputs stay the same to the last bit
+
+With several tasks the best model is chosen by the mean of their primary dev scores, or by the score of one of them.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import nn
 
-from spanlab.config import Source, from_mapping, merge, to_mapping
+from spanlab.config import to_mapping
 from spanlab.encoder import load_model
 from spanlab.encoder.block import Block
 from spanlab.encoder.flops import flops_per_token
 from spanlab.encoder.pretrained import class_of, locate_model
-from spanlab.errors import ConfigError
-from spanlab.finetuning.task_data import Lesson, LessonFiles, mean_length
-from spanlab.tasks.adapters import adapt, merged
-from spanlab.tasks.base import AnyTask
-from spanlab.tasks.card import write_card
-from spanlab.tasks.config import TaskConfig
-from spanlab.tasks.examples import Examples
-from spanlab.tasks.model import TaskModel, save_task_model
+from spanlab.errors import ConfigError, did_you_mean
+from spanlab.finetuning.batches import PROPORTIONAL, UNIFORM, MixedBatches
+from spanlab.finetuning.config import MultitaskConfig, RunConfig
+from spanlab.finetuning.multitask import check_task_name, read_task_list, task_config
+from spanlab.finetuning.task_data import TaskData, TaskEntry
+from spanlab.tasks.adapters import OwnPartsConfig, TaskAdapters, adapt
+from spanlab.tasks.base import Head
+from spanlab.tasks.card import CardFacts, CardTask, task_section, write_card, write_shared_card
+from spanlab.tasks.model import TaskModel, load_task_model, save_task_model
 from spanlab.tasks.network import MultiTaskNetwork
-from spanlab.tasks.result import Scores
+from spanlab.tasks.result import CORRELATIONS
 from spanlab.tasks.sample import SampleBatch
-from spanlab.tasks.table import find_task
 from spanlab.text import Tokenizer
 from spanlab.training.config import TrainingConfig
 from spanlab.training.distributed import ProcessContext
 from spanlab.training.spec import TrainingSpec
 
-NARROW, SMALL_RATE = 384, 1e-4
-"""A body narrower than this learns next to nothing at published rates, which are smaller than that."""
+COMBINED = "combined"
+"""The dev metric that the best model of a multitask run is chosen by."""
+_HEADS = "heads"
+_NARROW, _SMALL_RATE = 384, 1e-4
+"""Encoders narrower than this hardly train at the published learning rates, which are below this rate."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Sources:
-    """What a run is made of."""
+class FinetuningRun:
+    """Reads the files, loads the model and builds `spec`, the input of the training loop."""
 
-    task: str
-    model: str
-    """A model folder, a run folder or a Hugging Face id."""
-    train: str
-    dev: str | None = None
-    add_as: str | None = None
-    """The name under which the task joins those that the model has; None: the model is fine-tuned for it alone."""
+    def __init__(
+        self,
+        task: str,
+        config: RunConfig,
+        *,
+        model: str,
+        train: str,
+        dev: str | None = None,
+        add_as: str | None = None,
+    ) -> None:
+        """Everything is read and checked; nothing is written.
 
-
-def resolve_config(task: str, changes: Mapping[str, Any], source: Source | None = None) -> TaskConfig:
-    """A task's published settings with `changes` laid over them, every key checked."""
-    kind = find_task(task)
-    mapping = merge(to_mapping(kind.Config.base(changes)), changes)
-    columns = mapping["data"].get("columns") if isinstance(mapping["data"], Mapping) else None
-    if isinstance(columns, str):  # as it is typed: data.columns=word,_,tag
-        mapping = merge(mapping, {"data": {"columns": columns.split(",")}})
-    config = from_mapping(kind.Config, mapping, source)
-    if config.training.batch_warmup:
-        raise ConfigError("training.batch_warmup is for pre-training", fix="leave it out")
-    return config
-
-
-class FineTuning:
-    """One run, ready to be trained: `work` is what the loop takes."""
-
-    def __init__(self, sources: Sources, config: TaskConfig) -> None:
-        self.sources, self.config, self.name = sources, config, sources.task
-        files = LessonFiles(task=sources.task, train=sources.train, dev=sources.dev)
-        self.lesson = Lesson(self.name, files, config)
-        folder = locate_model(sources.model)
-        base = load_model(folder)
-        self.tokenizer, self.encoder, self._system = Tokenizer.load(folder), base.encoder, base.described.get("system")
-        self.lesson.begin(base, self.tokenizer)
-        with torch.random.fork_rng(devices=()):
-            torch.manual_seed(config.seed)
-            self.head = self.task.head(self.encoder)
-            adapt(self.encoder, config.tuning)
-        self._network = MultiTaskNetwork(self.encoder, {self.name: self.head})
-        self.work = self._build_work()
+        Args:
+            task: a task, or `multitask`.
+            config: the settings of the task, or those that the tasks of the list share.
+            model: a model folder, a run folder or a Hugging Face id.
+            train: the labelled file; for `multitask` the YAML list of tasks.
+            dev: the labelled file that the best model is chosen by.
+            add_as: add the task to those of the model under this name; None makes a model for the task alone.
+        """
+        self.config, self._model, self._train, self._add_as = config, model, train, add_as
+        self._shared = _shared_config(config)
+        if add_as is not None:
+            _check_addition(config)
+        self.tasks = _read_tasks(task, config, train=train, dev=dev, name=add_as or task)
+        self._scored = [data for data in self.tasks if data.dev is not None]
+        self._check_choice()
+        self._folder = locate_model(model)
+        embedding = self._shared.task_embeddings if add_as is None else self._check_existing_tasks(add_as)
+        base = load_model(self._folder)
+        self.encoder, self._system = base.encoder, base.described.get("system")
+        self.tokenizer = Tokenizer.load(self._folder)
+        for data in self.tasks:
+            data.make_samples(base, self.tokenizer)
+        self.network = self._build_network(embedding=embedding)
+        self.spec = self._build_spec()
 
     @property
     def training(self) -> TrainingConfig:
-        """How it is trained."""
-        return self.config.training
+        """Training settings, with the learning rates of heads that are published to be faster than the encoder."""
+        factors = self._shared.training.lr_factors
+        by_task = {f"{_HEADS}.{data.name}": data.config.training.lr_factors.get(_HEADS) for data in self.tasks}
+        published = {name: factor for name, factor in by_task.items() if factor is not None and _HEADS not in factors}
+        return replace(self._shared.training, lr_factors={**published, **factors})
 
-    @property
-    def lessons(self) -> tuple[Lesson, ...]:
-        """The only one."""
-        return (self.lesson,)
+    def _check_choice(self) -> None:
+        choice, names = self._shared.choose_by, [data.name for data in self._scored]
+        if choice != "mean" and choice not in names:
+            fix = f"use mean or one of the tasks with a dev file: {', '.join(names) or 'none'}"
+            raise ConfigError(f"'choose_by' is '{choice}'{did_you_mean(choice, ['mean', *names])}", fix=fix)
 
-    @property
-    def task(self) -> AnyTask:
-        """The task with what it has learnt about its data so far."""
-        return self.lesson.task
+    def _check_existing_tasks(self, name: str) -> bool:
+        """Refuse a name that one of the model's tasks has; whether these tasks have task embeddings."""
+        existing = load_task_model(self._folder)
+        check_task_name(name, existing.tasks)
+        return any(adapters.config.embedding for adapters in existing.own.values())
 
-    @property
-    def train(self) -> Examples:
-        """The training examples."""
-        return self.lesson.train
+    def _build_network(self, *, embedding: bool) -> MultiTaskNetwork:
+        adapters: dict[str, TaskAdapters] = {}
+        with torch.random.fork_rng(devices=()):
+            torch.manual_seed(self._shared.seed)
+            heads = {data.name: data.task.head(self.encoder) for data in self.tasks}
+            if self._add_as is None:
+                adapt(self.encoder, self._shared.tuning)
+            else:
+                self.encoder.requires_grad_(False)
+            for name, head in heads.items():
+                config = self._adapters_config(head, embedding=embedding)
+                if config.any:
+                    adapters[name] = TaskAdapters(self.encoder, config)
+        weights = {data.name: data.weight for data in self.tasks}
+        learn_weights = self._shared.weighting == "uncertainty"
+        return MultiTaskNetwork(self.encoder, heads, weights, own=adapters, learn_weights=learn_weights)
 
-    @property
-    def dev(self) -> Examples | None:
-        """The examples by which the best model is chosen."""
-        return self.lesson.dev
+    def _adapters_config(self, head: Head, *, embedding: bool) -> OwnPartsConfig:
+        """Which parameters a task has inside the encoder; with a frozen encoder, adapters and a pooler."""
+        if self._add_as is None:
+            return OwnPartsConfig(embedding=embedding)
+        tuning = self._shared.tuning
+        pooler = head.uses_pooler and isinstance(self.encoder.pooler, nn.Linear)
+        return OwnPartsConfig(lora=tuning.lora, lora_alpha=tuning.lora_alpha, pooler=pooler, embedding=embedding)
 
-    @property
-    def scores(self) -> Scores | None:
-        """Of the last evaluation on dev."""
-        return self.lesson.scores
-
-    def _build_work(self) -> TrainingSpec[SampleBatch]:
+    def _build_spec(self) -> TrainingSpec[SampleBatch]:
+        shared = self._shared
+        exponents = {"proportional": PROPORTIONAL, "temperature": 1 / shared.temperature, "uniform": UNIFORM}
+        batches = [data.batches() for data in self.tasks]
+        samples = [sample for data in self.tasks for sample in data.samples]
+        mean_length = sum(sample.tokens for sample in samples) // sum(len(sample.sequences) for sample in samples)
+        primary = COMBINED if self._from_list else self.tasks[0].task.primary
         return TrainingSpec(
-            criterion=self._network,
-            data=self.lesson.step_data(),
+            criterion=self.network,
+            data=MixedBatches(batches, exponent=exponents[shared.sampling], seed=shared.seed),
             export=self.export,
-            evaluate=None if self.dev is None else self.evaluate,
-            primary=self.task.primary if self.dev is not None else "loss",
-            higher_is_better=self.dev is not None,
+            evaluate=self.evaluate if self._scored else None,
+            primary=primary if self._scored else "loss",
+            higher_is_better=bool(self._scored),
             shard_layers=Block,
-            flops_per_token=3.0 * flops_per_token(self.encoder.config, mean_length(self.lessons)),
+            flops_per_token=self._passes() * flops_per_token(self.encoder.config, mean_length),
+            idle_weights=self._from_list,
         )
+
+    @property
+    def _from_list(self) -> bool:
+        """Scores, notes and the card then name the tasks, even if the list holds a single one."""
+        return isinstance(self.config, MultitaskConfig)
+
+    def _passes(self) -> float:
+        """Cost of a step in forward passes; gradients of a frozen encoder are only needed for adapters inside it."""
+        if self._add_as is None:
+            return 3.0
+        adapters = self.network.own_parts(self._add_as)
+        return 2.0 if adapters is not None and adapters.changes_hidden_states else 1.0
 
     def evaluate(self, process: ProcessContext) -> dict[str, float]:
-        """Scores on dev; thresholds are tuned on it first."""
-        return dict(self.lesson.evaluate(self._network, process).metrics)
+        """Dev scores, after thresholds are tuned; for a list `NAME/METRIC` and what the best model is chosen by."""
+        scores = {data.name: data.evaluate(self.network, process).metrics for data in self._scored}
+        if not self._from_list:
+            return dict(scores[self.tasks[0].name])
+        primary = {}
+        for data in self._scored:  # as percentages: correlations are shares of 1
+            scale = 100 if data.task.primary in CORRELATIONS else 1
+            primary[data.name] = scores[data.name][data.task.primary] * scale
+        chosen = primary.values() if self._shared.choose_by == "mean" else [primary[self._shared.choose_by]]
+        named = {f"{name}/{metric}": value for name, metrics in scores.items() for metric, value in metrics.items()}
+        return {**named, COMBINED: sum(chosen) / len(chosen)}
 
     def export(self, network: nn.Module, folder: Path) -> None:
-        """A model folder of `network`, which is this run's own or a whole copy of it, with its card."""
+        """Write a model folder with its card; `network` is that of this run or an unsharded copy of it."""
         assert isinstance(network, MultiTaskNetwork)
-        encoder, head = merged(network.encoder), network.head(self.name)
-        model = TaskModel(
-            encoder=encoder,
-            tokenizer=self.tokenizer,
-            tasks={self.name: self.task},
-            heads={self.name: head},
-            system=self._system,
-        )
+        tasks = {data.name: data.task for data in self.tasks}
+        heads = {name: network.head(name) for name in tasks}
+        adapters = {name: parts for name in tasks if (parts := network.own_parts(name)) is not None}
+        if self._add_as is None:
+            model = TaskModel(
+                encoder=network.encoder,
+                tokenizer=self.tokenizer,
+                tasks=tasks,
+                heads=heads,
+                own=adapters,
+                system=self._system,
+            )
+        else:
+            with torch.random.fork_rng(devices=()):  # new layers draw random weights before the saved ones are loaded
+                existing = load_task_model(self._folder)
+            model = replace(
+                existing,
+                tasks={**existing.tasks, **tasks},
+                heads={**existing.heads, **heads},
+                own={**existing.own, **adapters},
+            )
         save_task_model(folder, model)
-        standard = head.standard
-        class_name = None if standard is None else class_of(encoder, standard.kind)
-        facts = self.lesson.facts(self.sources.model, to_mapping(self.config), class_name)
-        (folder / "README.md").write_text(write_card(self.task, facts, self.scores), encoding="utf-8")
+        (folder / "README.md").write_text(self._card(network), encoding="utf-8")
+
+    def _card(self, network: MultiTaskNetwork) -> str:
+        """The model card; an added task is a section at the end of the card that the model has."""
+        settings, data = to_mapping(self.config), self.tasks[0]
+        if self._add_as is not None:
+            path = self._folder / "README.md"
+            card = path.read_text(encoding="utf-8").rstrip() if path.is_file() else f"# {self._folder.name}"
+            facts = data.card_facts(self._model, settings)
+            section = task_section(CardTask(name=data.name, task=data.task, facts=facts, scores=data.scores))
+            return f"{card}\n\n{section}\n"
+        if self._from_list:
+            tasks = [
+                CardTask(name=data.name, task=data.task, facts=data.card_facts(self._model, {}), scores=data.scores)
+                for data in self.tasks
+            ]
+            examples = sum(len(data.train) for data in self.tasks)
+            base, train = Path(self._model).name, Path(self._train).name
+            return write_shared_card(tasks, CardFacts(base=base, train=train, examples=examples, settings=settings))
+        standard = network.head(data.name).standard
+        class_name = None if standard is None else class_of(network.encoder, standard.kind)
+        return write_card(data.task, data.card_facts(self._model, settings, class_name), data.scores)
 
     def notes(self) -> list[str]:
-        """What a person should know before the run."""
-        width, lr = self.encoder.config.width, self.config.training.lr
-        if width >= NARROW or lr >= SMALL_RATE:
-            return self.lesson.notes()
-        slow = (
-            f"a learning rate of {lr:g} is for bodies of 768, and this one is {width} wide: training.lr=5e-4 suits it"
-        )
-        return [*self.lesson.notes(), slow]
+        """What the user should know before the run."""
+        if self._from_list:
+            return [f"{data.name}: {note}" for data in self.tasks for note in data.notes()]
+        notes = self.tasks[0].notes()
+        width, lr = self.encoder.config.width, self._shared.training.lr
+        if self._add_as is None and width < _NARROW and lr < _SMALL_RATE:
+            notes.append(
+                f"training.lr={lr:g} is meant for encoders with a hidden size of 768, and this one has {width}: "
+                "training.lr=5e-4 suits it better"
+            )
+        return notes
+
+
+def _shared_config(config: RunConfig) -> MultitaskConfig:
+    """The settings of a run over a list; one task is a list of one."""
+    if isinstance(config, MultitaskConfig):
+        return config
+    return MultitaskConfig(seed=config.seed, tuning=config.tuning, training=config.training)
+
+
+def _check_addition(config: RunConfig) -> None:
+    if isinstance(config, MultitaskConfig):
+        raise ConfigError("tasks are added one at a time", fix="use --add with spanlab finetune TASK")
+    if config.tuning.freeze:
+        fix = "leave tuning.freeze out; use tuning.lora for adapters"
+        raise ConfigError("--add freezes the whole encoder", fix=fix)
+    if config.tuning.lora and config.training.parallel == "fsdp":
+        fix = "use training.parallel=ddp; a frozen encoder has no optimiser state to shard"
+        raise ConfigError("adapters of an added task need the whole encoder on each process", fix=fix)
+
+
+def _read_tasks(task: str, config: RunConfig, *, train: str, dev: str | None, name: str) -> tuple[TaskData, ...]:
+    """The tasks of the list `train`, or the one task, called `name`."""
+    if not isinstance(config, MultitaskConfig):
+        return (TaskData(TaskEntry(name=name, task=task, train=train, dev=dev), config),)
+    if dev is not None:
+        raise ConfigError("each task of the list has a dev file of its own", fix="write dev: … in the list, not --dev")
+    entries = read_task_list(train)
+    return tuple(TaskData(entry, task_config(entry, source, config)) for entry, source in entries)

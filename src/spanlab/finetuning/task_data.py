@@ -1,16 +1,18 @@
-"""One task of a run: its files read, its samples, and its scores on dev.
+"""One task of a run: its files, its training samples, and its scores on dev.
 
-A run has one lesson, or several on one encoder; each is read, encoded and scored the same way. Dev is scored by the
-path that predicts: the same windows, the same decoding, the same thresholds, which are tuned there.
+Dev is scored by the code that predicts: the same windows, the same decoding, and the same thresholds, which are tuned
+on it.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Annotated, Any
 
+from spanlab.config import Above, AtLeast, Bounded
 from spanlab.encoder import Model
 from spanlab.finetuning.augmentation import refilled_copies
-from spanlab.finetuning.batches import SampleData
+from spanlab.finetuning.batches import TaskBatches
 from spanlab.tasks.card import CardFacts
 from spanlab.tasks.config import TaskConfig
 from spanlab.tasks.examples import Examples, check_known_labels, encode_examples, fit_task, read_labelled
@@ -26,43 +28,52 @@ from spanlab.training.distributed import ProcessContext, current_process
 
 
 @dataclass(frozen=True, kw_only=True)
-class LessonFiles:
-    """Which task, and from what it is learnt."""
+class TaskEntry(Bounded):
+    """One task of a run and its files, as an entry of a multitask list gives them."""
 
+    name: str
+    """Name of its head, by which `--task` selects it."""
     task: str
     train: str
     dev: str | None = None
+    weight: Annotated[float, Above(0)] = 1.0
+    """Factor on its loss."""
+    batch_size: Annotated[int, AtLeast(1)] | None = None
+    """Samples per step; None: that of the run, or the published one if samples are whole documents."""
+    settings: dict[str, Any] = field(default_factory=dict)
+    """Keys of the task and its `data` section, as `spanlab finetune` takes them."""
 
 
-class Lesson:
-    """One task with its examples; `begin` puts them before an encoder."""
+class TaskData:
+    """The examples of one task; `make_samples` encodes them for a model."""
 
-    def __init__(self, name: str, files: LessonFiles, config: TaskConfig) -> None:
-        """`name` is that of the head."""
-        kind = find_task(files.task)
-        self.name, self.config = name, config
-        self.train = read_labelled(kind, files.train, config.data)
-        self.task = fit_task(kind, config, self.train)
-        self.dev = None if files.dev is None else read_labelled(kind, files.dev, config.data)
+    def __init__(self, entry: TaskEntry, config: TaskConfig) -> None:
+        """Read and check the files, and fit the task's labels to the training file."""
+        task_class = find_task(entry.task)
+        self.name, self.weight, self.config = entry.name, entry.weight, config
+        self.train = read_labelled(task_class, entry.train, config.data)
+        self.task = fit_task(task_class, config, self.train)
+        self.dev = None if entry.dev is None else read_labelled(task_class, entry.dev, config.data)
         if self.dev is not None:
             check_known_labels(self.task, self.dev)
-        self.scores: Scores | None = None
         self.samples: list[Sample] = []
-        self._framing: Windower | None = None
-        self._windowed = 0
-        self._dev_results: Sequence[Result] = ()
+        self.scores: Scores | None = None
+        """Of the last evaluation on dev."""
+        self._windower: Windower | None = None
+        self._long_texts = 0
         self._dev_samples: Sequence[Sample] | None = None
+        self._dev_results: Sequence[Result] = ()
 
-    def begin(self, base: Model, tokenizer: Tokenizer) -> None:
-        """Make the training samples, copies by the model's own MLM head among them where they are asked for."""
-        self._framing = windower_for(base.encoder, tokenizer, self.config.data)
+    def make_samples(self, model: Model, tokenizer: Tokenizer) -> None:
+        """Encode the training examples, and with `tuning.augment` add copies refilled by the model's MLM head."""
+        self._windower = windower_for(model.encoder, tokenizer, self.config.data)
         self.samples = self._encode(self.train, labelled=True)
-        self._windowed = _count_windowed(self.samples, len(self.train), self._framing.length)
+        self._long_texts = _count_long_texts(self.samples, len(self.train), self._windower.cutting.length)
         training, tuning = self.config.training, self.config.tuning
         if tuning.augment:
             self.samples += refilled_copies(
                 self.samples,
-                base,
+                model,
                 tokenizer,
                 tuning,
                 seed=self.config.seed,
@@ -70,10 +81,10 @@ class Lesson:
                 process=current_process(training.device, training.precision),
             )
 
-    def step_data(self) -> SampleData:
-        """The batches of its samples."""
+    def batches(self) -> TaskBatches:
+        """The batches of the training samples."""
         training, data = self.config.training, self.config.data
-        return SampleData(
+        return TaskBatches(
             self.samples,
             task=self.name,
             batch_size=training.batch_size,
@@ -84,7 +95,7 @@ class Lesson:
         )
 
     def evaluate(self, network: MultiTaskNetwork, process: ProcessContext) -> Scores:
-        """Scores on dev; thresholds are tuned on it first."""
+        """Scores on dev, after thresholds are tuned on it."""
         assert self.dev is not None
         if self._dev_samples is None:
             self._dev_samples = self._encode(self.dev, labelled=False)
@@ -102,26 +113,30 @@ class Lesson:
         return self.scores
 
     def mistakes(self) -> list[Mistake]:
-        """What the last evaluation got wrong, the worst first."""
+        """Errors of the last evaluation, worst first."""
         if self.dev is None or not self._dev_results:
             return []
-        found = (self.task.mistake(*pair) for pair in zip(self.dev.examples, self._dev_results, strict=True))
-        return sorted((mistake for mistake in found if mistake is not None), key=lambda mistake: -mistake.badness)
+        pairs = zip(self.dev.examples, self._dev_results, strict=True)
+        mistakes = [mistake for pair in pairs if (mistake := self.task.mistake(*pair)) is not None]
+        return sorted(mistakes, key=lambda mistake: -mistake.badness)
 
     def notes(self) -> list[str]:
-        """What a person should know before the run."""
-        notes = []
-        for found in (self.train, *([self.dev] if self.dev is not None else [])):
-            notes += [f"{found.path}: {count} examples left out ({kind})" for kind, count in found.dropped.items()]
-        if self._windowed:
-            assert self._framing is not None
-            how = "cut off" if self.config.data.long_text == "truncate" else "computed in windows"
-            share = f"{self._windowed} of {len(self.train)}"
-            notes.append(f"{share} training texts are longer than {self._framing.length} tokens: {how}")
+        """What the user should know before the run: dropped examples, long texts."""
+        files = [examples for examples in (self.train, self.dev) if examples is not None]
+        notes = [
+            f"{examples.path}: {count} examples dropped ({problem})"
+            for examples in files
+            for problem, count in examples.dropped.items()
+        ]
+        if self._long_texts:
+            assert self._windower is not None
+            how = "truncated" if self.config.data.long_text == "truncate" else "split into windows"
+            share = f"{self._long_texts} of {len(self.train)}"
+            notes.append(f"{share} training texts are longer than {self._windower.cutting.length} tokens: {how}")
         return notes
 
-    def facts(self, base: str, settings: Mapping[str, object], transformers_class: str | None = None) -> CardFacts:
-        """What the card of a model says about its examples; `base` is the model that was trained."""
+    def card_facts(self, base: str, settings: Mapping[str, object], transformers_class: str | None = None) -> CardFacts:
+        """Facts for the model card; `base` is the model that was fine-tuned."""
         return CardFacts(
             base=Path(base).name,
             train=Path(self.train.path).name,
@@ -132,21 +147,15 @@ class Lesson:
             transformers_class=transformers_class,
         )
 
-    def _encode(self, found: Examples, *, labelled: bool) -> list[Sample]:
-        assert self._framing is not None
-        return encode_examples(self.task, found.examples, found.rows, self._framing, labelled=labelled)
+    def _encode(self, examples: Examples, *, labelled: bool) -> list[Sample]:
+        assert self._windower is not None, "make_samples comes first"
+        return encode_examples(self.task, examples.examples, examples.rows, self._windower, labelled=labelled)
 
 
-def mean_length(lessons: Sequence[Lesson]) -> int:
-    """Tokens of a sequence, over all training samples."""
-    samples = [sample for lesson in lessons for sample in lesson.samples]
-    return sum(sample.tokens for sample in samples) // sum(len(sample.sequences) for sample in samples)
-
-
-def _count_windowed(samples: Sequence[Sample], examples: int, length: int) -> int:
-    """How many examples have a full window and another, or were cut; several short samples are no windows."""
+def _count_long_texts(samples: Sequence[Sample], examples: int, length: int) -> int:
+    """Examples with several windows, one of them full, or truncated; several short samples are not windows."""
     windows, full = [0] * examples, [False] * examples
     for sample in samples:
         windows[sample.example] += 2 if sample.truncated else 1
         full[sample.example] |= sample.truncated or sample.longest >= length
-    return sum(count > 1 and filled for count, filled in zip(windows, full, strict=True))
+    return sum(count > 1 and is_full for count, is_full in zip(windows, full, strict=True))

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from spanlab.finetuning.preparing import prepare
-from spanlab.finetuning.run import Sources, resolve_config
+from spanlab.finetuning.config import resolve_config
 from spanlab.pretraining.build import build_work
 from spanlab.pretraining.recipe import Recipe, load_recipe
 from spanlab.quickstart import plan
@@ -89,19 +88,20 @@ class Finetuning:
     def job(self, folder: Path, steps: int, *, resume: bool) -> finetune.FinetuningJob:
         """As `spanlab finetune` would be asked."""
         training = {"batch_size": self.task.batch_size, "lr": self.lr, **_length(steps)}
-        sources = Sources(
+        return finetune.FinetuningJob(
             task=self.task.task,
             model=str(self.model),
             train=str(self.files / "train.jsonl"),
             dev=str(self.files / "dev.jsonl"),
+            config=resolve_config(self.task.task, {"training": training}),
+            out=str(folder),
+            resume=resume,
         )
-        config = resolve_config(self.task.task, {"training": training})
-        return finetune.FinetuningJob(sources=sources, config=config, out=str(folder), resume=resume)
 
     def pace(self) -> Throughput:
         """Tried on the training file itself."""
         job = self.job(Path(), 1, resume=False)
-        return measure_throughput(prepare(job.sources, job.config).work, job.config.training)
+        return measure_throughput(job.prepare().spec, job.config.training)
 
     def train(self, folder: Path, steps: int, *, resume: bool, watcher: QuickstartEvents) -> None:
         """As `spanlab finetune` does."""

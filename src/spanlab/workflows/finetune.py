@@ -1,21 +1,24 @@
 """Fine-tuning from labelled files to a run folder: what `spanlab finetune` and `spanlab.finetune` do.
 
-The same function runs in one process and in each process that torchrun starts.
+The same function runs in a single process and in each process that torchrun starts.
 """
 
 import json
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from spanlab.atomic_io import sha256_of, write_json
 from spanlab.config import to_mapping
 from spanlab.errors import ConfigError
-from spanlab.finetuning.preparing import RunConfig, Tuning, has_dev, listed_tasks, prepare, resolve
-from spanlab.finetuning.run import Sources
+from spanlab.finetuning.config import MULTITASK, RunConfig, resolve_run_config
+from spanlab.finetuning.multitask import read_task_list
+from spanlab.finetuning.run import FinetuningRun
+from spanlab.finetuning.task_data import TaskEntry
 from spanlab.report.run_page import Section
 from spanlab.report.task_sections import task_sections
 from spanlab.training.distributed import current_process, process_group
@@ -33,13 +36,31 @@ LEARNING_RATES = (5e-6, 1e-5, 2e-5, 3e-5, 5e-5)
 
 @dataclass(frozen=True, kw_only=True)
 class FinetuningJob:
-    """Everything a fine-tuning run is asked for."""
+    """Everything that a fine-tuning run is asked for."""
 
-    sources: Sources
+    task: str
+    """A task, or `multitask`."""
+    model: str
+    """A model folder, a run folder or a Hugging Face id."""
+    train: str
+    """The labelled file; for `multitask` the YAML list of tasks."""
+    dev: str | None = None
+    add_as: str | None = None
+    """Add the task to those of the model under this name; None makes a model for the task alone."""
     config: RunConfig
     out: str
     resume: bool = False
     overwrite: bool = False
+
+    def prepare(self) -> FinetuningRun:
+        """Read and check the files and load the model."""
+        return FinetuningRun(
+            self.task, self.config, model=self.model, train=self.train, dev=self.dev, add_as=self.add_as
+        )
+
+    def entries(self) -> list[TaskEntry]:
+        """The tasks of a multitask list; empty for any other run."""
+        return [entry for entry, _ in read_task_list(self.train)] if self.task == MULTITASK else []
 
 
 def finetune(
@@ -59,89 +80,84 @@ def finetune(
     """Fine-tune a model for a task, as `spanlab finetune` does; prints nothing.
 
     Args:
-        task: classification, similarity, …; multitask for several.
+        task: classification, similarity, …; multitask for a list of tasks.
         model: a model folder, a run folder or a Hugging Face id.
         train: the labelled file; for multitask the YAML list of tasks.
-        out: the run folder; its `model/` is what `spanlab.load` takes.
-        dev: another labelled file, by which the best model is chosen.
-        resume: go on with the run in `out`.
+        out: the run folder; `spanlab.load` takes it, or its `model/`.
+        dev: the labelled file that the best model is chosen by.
+        resume: continue the run in `out`.
         overwrite: replace the run in `out`.
-        add: put the task beside those that the model has, whose outputs stay as they are.
-        name: what an added task is called; by default as the task is.
+        add: add the task to those of the model, whose outputs do not change.
+        name: name of an added task; by default that of the task.
         on_record: called with every record of the run.
         overrides: keys and sections, such as `label_smoothing=0.1, training={"epochs": 3}`.
     """
     if name is not None and not add:
-        raise ConfigError("'name' is for a task that is added", fix="give add=True, too")
-    sources = Sources(
+        raise ConfigError("'name' is the name of an added task", fix="give add=True as well, or leave it out")
+    job = FinetuningJob(
         task=task,
         model=str(model),
         train=str(train),
         dev=None if dev is None else str(dev),
         add_as=(name or task) if add else None,
+        config=resolve_run_config(task, overrides),
+        out=str(out),
+        resume=resume,
+        overwrite=overwrite,
     )
-    config = resolve(task, overrides)
-    job = FinetuningJob(sources=sources, config=config, out=str(out), resume=resume, overwrite=overwrite)
     return run_job(job, on_record=on_record)
 
 
 def run_job(job: FinetuningJob, *, on_start: OnStart | None = None, on_record: OnRecord | None = None) -> RunResult:
-    """Do the work of one process of the run; the callbacks are called in the first of them."""
+    """Train in this process, which may be one of several; the callbacks are called in the main process."""
     with process_group(), threads_put_back():
-        training_config = job.config.training
-        process = current_process(training_config.device, training_config.precision)
-        run = RunFolder(job.out)
+        settings = job.config.training
+        process = current_process(settings.device, settings.precision)
+        folder = RunFolder(job.out)
         if process.is_main:
-            run.check(resume=job.resume, overwrite=job.overwrite)
-        tuning = prepare(job.sources, job.config)
+            folder.check(resume=job.resume, overwrite=job.overwrite)
+        run = job.prepare()
         config = describe(job)
         if job.resume:
-            run.check_same(config)
-        threads, about_threads = choose_threads(training_config.threads, run, process, resume=job.resume)
-        with run.lock() if process.is_main else nullcontext():
+            folder.check_same(config)
+        threads, thread_notes = choose_threads(settings.threads, folder, process, resume=job.resume)
+        with folder.lock() if process.is_main else nullcontext():
             if process.is_main and not job.resume:
-                run.begin(config)
+                folder.begin(config)
             process.barrier()
-            settings = replace(tuning.training, threads=threads)
-            training = Training(tuning.work, settings, run, process, seed=job.config.seed)
-            notes = (*tuning.notes(), *about_threads, *(training.resume() if job.resume else ()))
+            settings = replace(run.training, threads=threads)
+            training = Training(run.spec, settings, folder, process, seed=job.config.seed)
+            notes = (*run.notes(), *thread_notes, *(training.resume() if job.resume else ()))
             if on_start is not None and process.is_main:
                 on_start(training, notes)
-            return run_training(
-                training,
-                config,
-                notes,
-                sections=lambda: _sections(tuning),
-                on_record=on_record,
-            )
+            return run_training(training, config, notes, sections=lambda: _report_sections(run), on_record=on_record)
 
 
-def _sections(tuning: Tuning) -> tuple[Section, ...]:
-    """What the report shows of each task, named where there are several."""
-    several = len(tuning.lessons) > 1
+def _report_sections(run: FinetuningRun) -> tuple[Section, ...]:
+    """Scores and mistakes of each task, with its name if there are several."""
+    several = len(run.tasks) > 1
     return tuple(
-        replace(section, title=f"{lesson.name}: {section.title}") if several else section
-        for lesson in tuning.lessons
-        for section in task_sections(lesson.scores, lesson.mistakes())
+        replace(section, title=f"{data.name}: {section.title}") if several else section
+        for data in run.tasks
+        for section in task_sections(data.scores, data.mistakes())
     )
 
 
 def describe(job: FinetuningJob) -> dict[str, Any]:
-    """The resolved config, as it is kept in the run folder and compared when the run is resumed."""
-    sources, entries = job.sources, listed_tasks(job.sources)
-    pairs = [(sources.train, sources.dev), *((entry.train, entry.dev) for entry in entries)]
-    files = [path for pair in pairs for path in pair if path is not None]
+    """The resolved config, as the run folder keeps it; a resumed run must have the same."""
+    entries = job.entries()
+    files = [job.train, job.dev, *(path for entry in entries for path in (entry.train, entry.dev))]
     return {
-        **to_mapping(sources),
+        **{key: getattr(job, key) for key in ("task", "model", "train", "dev", "add_as")},
         **({"tasks": [to_mapping(entry) for entry in entries]} if entries else {}),
         **to_mapping(job.config),
-        "file_fingerprints": [sha256_of(Path(path))[:16] for path in files],
+        "file_fingerprints": [sha256_of(Path(path))[:16] for path in files if path is not None],
     }
 
 
 @dataclass(frozen=True, kw_only=True)
 class RateOutcome:
-    """One learning rate of a sweep and the best score it reached on dev."""
+    """One learning rate of a sweep and its best score on dev."""
 
     lr: float
     score: float
@@ -154,15 +170,21 @@ def sweep(
     rates: Sequence[float] = LEARNING_RATES,
     on_record: Callable[[float, Record], None] | None = None,
 ) -> list[RateOutcome]:
-    """A run for each learning rate under `out/sweep`; the best one's model and metrics become those of `out`."""
-    if not has_dev(job.sources):
-        raise ConfigError("a sweep chooses by the score on dev", fix="give --dev")
+    """One run per learning rate under `out/sweep`; model and metrics of the best become those of `out`."""
+    if job.dev is None and all(entry.dev is None for entry in job.entries()):
+        raise ConfigError("a sweep needs dev scores to choose by", fix="give --dev")
     if job.resume:
-        raise ConfigError("a sweep cannot be resumed", fix="begin anew with --overwrite")
+        raise ConfigError("a sweep cannot be resumed", fix="start over with --overwrite")
     run = RunFolder(job.out)
     run.check(resume=False, overwrite=job.overwrite)
     run.begin(describe(job))
-    outcomes = [_try_rate(job, run.path / "sweep", lr, on_record) for lr in rates]
+    outcomes = []
+    for lr in rates:
+        folder = run.path / "sweep" / f"lr-{lr:g}"
+        log = None if on_record is None else partial(on_record, lr)
+        run_job(replace(_with_rate(job, lr), out=str(folder), overwrite=True), on_record=log)
+        status = json.loads((folder / STATUS).read_text(encoding="utf-8"))
+        outcomes.append(RateOutcome(lr=lr, score=float(status["best"]["score"]), folder=folder))
     best = max(outcomes, key=lambda outcome: outcome.score)
     run.begin(describe(_with_rate(job, best.lr)))
     run.put_model(lambda new: _copy_folder(best.folder / "model", new))
@@ -174,24 +196,9 @@ def sweep(
     return outcomes
 
 
-def _try_rate(
-    job: FinetuningJob, folder: Path, lr: float, on_record: Callable[[float, Record], None] | None
-) -> RateOutcome:
-    place = folder / f"lr-{lr:g}"
-    here = replace(_with_rate(job, lr), out=str(place), overwrite=True)
-    run_job(here, on_record=None if on_record is None else lambda record: on_record(lr, record))
-    return RateOutcome(lr=lr, score=best_score(place), folder=place)
-
-
 def _with_rate(job: FinetuningJob, lr: float) -> FinetuningJob:
     return replace(job, config=replace(job.config, training=replace(job.config.training, lr=lr)))
 
 
 def _copy_folder(source: Path, folder: Path) -> None:
     shutil.copytree(source, folder, dirs_exist_ok=True)
-
-
-def best_score(run: Path) -> float:
-    """The best score on dev that a run has reached."""
-    status: Mapping[str, Any] = json.loads((run / STATUS).read_text(encoding="utf-8"))
-    return float(status["best"]["score"])

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from spanlab.encoder import Encoder
 from spanlab.errors import ConfigError, InputError
-from spanlab.finetuning.batches import SampleData
-from spanlab.finetuning.run import resolve_config
+from spanlab.finetuning.batches import TaskBatches
+from spanlab.finetuning.config import resolve_config
 from spanlab.tasks.coref.config import CorefLayers, Sizes, plan_rows
 from spanlab.tasks.coref.decode import Links, follow_links
 from spanlab.tasks.coref.heads import CorefHead, spelling_keys
@@ -274,7 +274,7 @@ def test_training_draws_windows_of_segments() -> None:
     samples = task.encode(examples[:1], windower(14), labelled=True)
     assert len(whole.sequences) > 3
     assert whole.draw is None
-    data = SampleData(samples, task="coref", batch_size=1, batch_tokens=1000, seed=3)
+    data = TaskBatches(samples, task="coref", batch_size=1, batch_tokens=1000, seed=3)
     drawn = [data.step(step, part=0, parts=1)[0].samples[0] for step in range(30)]
     again = [data.step(step, part=0, parts=1)[0].samples[0] for step in range(30)]
     begins = [sample.sequences[0].ids.tolist() for sample in drawn]

@@ -3,7 +3,7 @@
 import pytest
 
 from spanlab.errors import ConfigError
-from spanlab.finetuning.run import resolve_config
+from spanlab.finetuning.config import UNCERTAINTY_RATE, MultitaskConfig, resolve_config, resolve_run_config
 
 
 def test_overrides_lie_over_the_published_settings() -> None:
@@ -27,3 +27,20 @@ def test_overrides_lie_over_the_published_settings() -> None:
 def test_what_cannot_be_meant(changes: dict[str, object], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         resolve_config("classification", changes)
+
+
+def test_settings_of_the_run() -> None:
+    config = resolve_run_config("multitask", {"weighting": "uncertainty", "training": {"lr": 1e-3}})
+    assert isinstance(config, MultitaskConfig)
+    assert config.training.lr_factors == {"log_variances": UNCERTAINTY_RATE}
+    assert config.training.batch_size == MultitaskConfig().training.batch_size
+    own = resolve_run_config(
+        "multitask", {"weighting": "uncertainty", "training": {"lr_factors": {"log_variances": 2.0}}}
+    )
+    assert own.training.lr_factors == {"log_variances": 2.0}
+    with pytest.raises(ConfigError, match="did you mean 'uniform'"):
+        resolve_run_config("multitask", {"sampling": "unifrom"})
+    with pytest.raises(ConfigError, match="at least 1"):
+        resolve_run_config("multitask", {"temperature": 0.5})
+    with pytest.raises(ValueError, match="did you mean 'multitask'"):
+        resolve_run_config("multitaks", {})
