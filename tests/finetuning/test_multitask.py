@@ -47,7 +47,7 @@ def test_entries_and_their_files(path: Path, monkeypatch: pytest.MonkeyPatch) ->
         ("name: names", "name: topics", "tasks.yaml:4: the name 'topics' is taken by another task"),
         ("  dev: a.jsonl", "  dev: b.jsonl", "tasks.yaml:7: no such file: b.jsonl"),
         ("  weight: 2", "  wieght: 2", "tasks.yaml:8: unknown key 'wieght' (did you mean 'weight'?)"),
-        ("  weight: 2", "  weight: 0", "tasks.yaml:4: 'weight' is 0.0; it must be above 0"),
+        ("  weight: 2", "  weight: 0", "tasks.yaml:8: 'weight' is 0.0; it must be above 0"),
         ("  weight: 2", "  weight: much", "tasks.yaml:8: 'weight' is 'much'"),
         ("    head: span", "    training: {lr: 1}", "tasks.yaml:10: 'training' is a setting of the whole run"),
         ("- name: topics\n  task: classification\n", "- name: topics\n", "tasks.yaml:1: key 'task' is missing"),
