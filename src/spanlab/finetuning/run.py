@@ -24,7 +24,7 @@ from spanlab.finetuning.batches import PROPORTIONAL, UNIFORM, MixedBatches
 from spanlab.finetuning.config import MultitaskConfig, RunConfig
 from spanlab.finetuning.multitask import check_task_name, read_task_list, task_config
 from spanlab.finetuning.task_data import TaskData, TaskEntry
-from spanlab.tasks.adapters import OwnPartsConfig, TaskAdapters, adapt
+from spanlab.tasks.adapters import TaskAdapterConfig, TaskAdapters, adapt
 from spanlab.tasks.base import Head
 from spanlab.tasks.card import CardFacts, CardTask, task_section, write_card, write_shared_card
 from spanlab.tasks.model import TaskModel, load_task_model, save_task_model
@@ -101,7 +101,7 @@ class FinetuningRun:
         """Refuse a name that one of the model's tasks has; whether these tasks have task embeddings."""
         existing = load_task_model(self._folder)
         check_task_name(name, existing.tasks)
-        return any(adapters.config.embedding for adapters in existing.own.values())
+        return any(adapters.config.embedding for adapters in existing.adapters.values())
 
     def _build_network(self, *, embedding: bool) -> MultiTaskNetwork:
         adapters: dict[str, TaskAdapters] = {}
@@ -118,15 +118,15 @@ class FinetuningRun:
                     adapters[name] = TaskAdapters(self.encoder, config)
         weights = {data.name: data.weight for data in self.tasks}
         learn_weights = self._shared.weighting == "uncertainty"
-        return MultiTaskNetwork(self.encoder, heads, weights, own=adapters, learn_weights=learn_weights)
+        return MultiTaskNetwork(self.encoder, heads, weights, adapters=adapters, learn_weights=learn_weights)
 
-    def _adapters_config(self, head: Head, *, embedding: bool) -> OwnPartsConfig:
+    def _adapters_config(self, head: Head, *, embedding: bool) -> TaskAdapterConfig:
         """Which parameters a task has inside the encoder; with a frozen encoder, adapters and a pooler."""
         if self._add_as is None:
-            return OwnPartsConfig(embedding=embedding)
+            return TaskAdapterConfig(embedding=embedding)
         tuning = self._shared.tuning
         pooler = head.uses_pooler and isinstance(self.encoder.pooler, nn.Linear)
-        return OwnPartsConfig(lora=tuning.lora, lora_alpha=tuning.lora_alpha, pooler=pooler, embedding=embedding)
+        return TaskAdapterConfig(lora=tuning.lora, lora_alpha=tuning.lora_alpha, pooler=pooler, embedding=embedding)
 
     def _build_spec(self) -> TrainingSpec[SampleBatch]:
         shared = self._shared
@@ -156,7 +156,7 @@ class FinetuningRun:
         """Cost of a step in forward passes; gradients of a frozen encoder are only needed for adapters inside it."""
         if self._add_as is None:
             return 3.0
-        adapters = self.network.own_parts(self._add_as)
+        adapters = self.network.adapters(self._add_as)
         return 2.0 if adapters is not None and adapters.changes_hidden_states else 1.0
 
     def evaluate(self, process: ProcessContext) -> dict[str, float]:
@@ -177,14 +177,14 @@ class FinetuningRun:
         assert isinstance(network, MultiTaskNetwork)
         tasks = {data.name: data.task for data in self.tasks}
         heads = {name: network.head(name) for name in tasks}
-        adapters = {name: parts for name in tasks if (parts := network.own_parts(name)) is not None}
+        adapters = {name: parts for name in tasks if (parts := network.adapters(name)) is not None}
         if self._add_as is None:
             model = TaskModel(
                 encoder=network.encoder,
                 tokenizer=self.tokenizer,
                 tasks=tasks,
                 heads=heads,
-                own=adapters,
+                adapters=adapters,
                 system=self._system,
             )
         else:
@@ -194,7 +194,7 @@ class FinetuningRun:
                 existing,
                 tasks={**existing.tasks, **tasks},
                 heads={**existing.heads, **heads},
-                own={**existing.own, **adapters},
+                adapters={**existing.adapters, **adapters},
             )
         save_task_model(folder, model)
         (folder / "README.md").write_text(self._card(network), encoding="utf-8")

@@ -68,7 +68,7 @@ class TaskData:
         """Encode the training examples, and with `tuning.augment` add copies refilled by the model's MLM head."""
         self._windower = windower_for(model.encoder, tokenizer, self.config.data)
         self.samples = self._encode(self.train, labelled=True)
-        self._long_texts = _count_long_texts(self.samples, len(self.train), self._windower.cutting.length)
+        self._long_texts = _count_long_texts(self.samples, len(self.train), self._windower.length)
         training, tuning = self.config.training, self.config.tuning
         if tuning.augment:
             self.samples += refilled_copies(
@@ -132,7 +132,7 @@ class TaskData:
             assert self._windower is not None
             how = "truncated" if self.config.data.long_text == "truncate" else "split into windows"
             share = f"{self._long_texts} of {len(self.train)}"
-            notes.append(f"{share} training texts are longer than {self._windower.cutting.length} tokens: {how}")
+            notes.append(f"{share} training texts are longer than {self._windower.length} tokens: {how}")
         return notes
 
     def card_facts(self, base: str, settings: Mapping[str, object], transformers_class: str | None = None) -> CardFacts:
