@@ -21,9 +21,11 @@ from spanlab.machine import peak_memory_gb
 from spanlab.tasks.base import AnyTask
 from spanlab.tasks.formats.row import Row
 from spanlab.tasks.model import TaskModel
-from spanlab.tasks.ner.task import NamedEntities, NerConfig
+from spanlab.tasks.ner.config import NerConfig
+from spanlab.tasks.ner.task import NamedEntities
+from spanlab.tasks.qa.config import QaConfig
 from spanlab.tasks.qa.data import GoldAnswer, QaExample
-from spanlab.tasks.qa.task import QaConfig, QuestionAnswering
+from spanlab.tasks.qa.task import QuestionAnswering
 from spanlab.text import Tokenizer
 from spanlab.training.distributed import current_process
 

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from spanlab.tasks.ner.task import NamedEntities, NerExample
+from spanlab.tasks.ner.data import NerExample
+from spanlab.tasks.ner.task import NamedEntities
 from spanlab.tasks.qa.data import QaExample, QaResult
 from spanlab.tasks.qa.task import QuestionAnswering
 from spanlab.tasks.sample import Sample

@@ -17,9 +17,11 @@ from spanlab.encoder.pretrained.config_json import read_config_json
 from spanlab.errors import InputError
 from spanlab.tasks.base import AnyTask, FittedState
 from spanlab.tasks.classification import Classification, ClassificationConfig
+from spanlab.tasks.ner.config import NerConfig
 from spanlab.tasks.ner.decode import tag_names
-from spanlab.tasks.ner.task import NamedEntities, NerConfig
-from spanlab.tasks.qa.task import QaConfig, QuestionAnswering
+from spanlab.tasks.ner.task import NamedEntities
+from spanlab.tasks.qa.config import QaConfig
+from spanlab.tasks.qa.task import QuestionAnswering
 from spanlab.tasks.similarity import Similarity, SimilarityConfig
 
 _A_HAIR = 1e-3

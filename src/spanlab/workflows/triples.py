@@ -6,7 +6,7 @@ from pathlib import Path
 
 from spanlab.errors import InputError
 from spanlab.inference.predictor import Predictor
-from spanlab.tasks.relation.result import RelationResult
+from spanlab.tasks.relation.data import RelationResult
 from spanlab.tasks.relation.triples import Clusters, TripleFile
 from spanlab.tasks.result import Result
 

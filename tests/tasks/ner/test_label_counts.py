@@ -8,7 +8,8 @@ import torch
 import torch.nn.functional as F
 
 from spanlab.tasks.losses import balanced_weights
-from spanlab.tasks.ner.task import NamedEntities, NerConfig
+from spanlab.tasks.ner.config import NerConfig
+from spanlab.tasks.ner.task import NamedEntities
 from spanlab.tasks.network import MultiTaskNetwork
 from spanlab.tasks.sample import SampleBatch, pack_samples
 from spanlab.tasks.spans.representation import SpanConfig

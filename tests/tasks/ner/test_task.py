@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from spanlab.errors import InputError
 from spanlab.tasks.formats.reading import read_rows
 from spanlab.tasks.formats.row import Row
+from spanlab.tasks.ner.config import NerConfig
 from spanlab.tasks.ner.data import Entity, redact
 from spanlab.tasks.ner.decode import best_tags, tags_to_spans
-from spanlab.tasks.ner.heads import SpanLabels
-from spanlab.tasks.ner.task import NamedEntities, NerConfig
+from spanlab.tasks.ner.span_head import SpanLabels
+from spanlab.tasks.ner.task import NamedEntities
 from spanlab.tasks.sample import Sample
 from spanlab.tasks.spans.representation import SpanConfig
 from spanlab.text import Tokenizer
@@ -75,7 +76,7 @@ def test_what_is_encoded_is_decoded(head: str, units: str, tokenizer: Tokenizer,
 
 
 def test_nested_entities_need_the_span_head() -> None:
-    with pytest.raises(InputError, match="take head=span"):
+    with pytest.raises(InputError, match="use head=span"):
         fit(NESTED)
     task, examples = fit(NESTED, head="span")
     samples = task.encode(examples, windower(), labelled=True)

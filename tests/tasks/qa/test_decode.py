@@ -12,8 +12,8 @@ from spanlab.tasks.qa.decode import (
     merge_windows,
     pad_rows,
     probabilities,
-    tokens_over,
 )
+from spanlab.tasks.spans.units import tokens_over
 
 Window = tuple[int, int, int]
 """Tokens before the text, of the text, and behind it."""

@@ -11,8 +11,9 @@ import torch
 from spanlab.errors import InputError
 from spanlab.tasks.formats.reading import read_rows
 from spanlab.tasks.formats.row import Row
+from spanlab.tasks.qa.config import QaConfig
 from spanlab.tasks.qa.decode import WindowAnswers
-from spanlab.tasks.qa.task import THRESHOLD, QaConfig, QuestionAnswering
+from spanlab.tasks.qa.task import THRESHOLD, QuestionAnswering
 from spanlab.tasks.sample import Sample
 from spanlab.tasks.script_language import script_language
 from spanlab.tasks.spans.representation import SpanConfig

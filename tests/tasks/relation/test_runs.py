@@ -14,7 +14,7 @@ import torch
 from spanlab.inference.load import load
 from spanlab.inference.predictor import Predictor
 from spanlab.tasks.formats.row import Row
-from spanlab.tasks.relation.result import RelationResult
+from spanlab.tasks.relation.data import RelationResult
 from spanlab.workflows.triples import keep_triples
 from tests.cli.run import run_here
 from tests.tasks.relation.test_files import SEMEVAL

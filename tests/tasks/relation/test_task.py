@@ -14,11 +14,11 @@ from spanlab.metrics.relations import score_semeval_2010_task_8
 from spanlab.tasks.formats.reading import read_rows
 from spanlab.tasks.formats.row import Row
 from spanlab.tasks.network import MultiTaskNetwork
-from spanlab.tasks.relation.data import RelationExample
-from spanlab.tasks.relation.heads import FoundEntities, ScoredPairs
-from spanlab.tasks.relation.result import FoundRelation, RelationResult
-from spanlab.tasks.relation.span_pairs import all_pairs
-from spanlab.tasks.relation.task import RelationConfig, Relations
+from spanlab.tasks.relation.config import RelationConfig
+from spanlab.tasks.relation.data import RelationExample, RelationResult, ScoredRelation
+from spanlab.tasks.relation.decode import PredictedEntities, ScoredPairs
+from spanlab.tasks.relation.heads import all_pairs
+from spanlab.tasks.relation.task import Relations
 from spanlab.tasks.sample import Sample, SampleBatch, pack_samples
 from spanlab.text import Tokenizer
 from tests.tasks.making import BPE, TOKENIZER, decode_all, predict, read, tiny_encoder, train_head, windower
@@ -65,10 +65,10 @@ def oracle(task: Relations, sample: Sample) -> Any:
         return ScoredPairs(heads=heads, tails=tails, scores=scores)
     labels = sample.targets["labels"].astype(np.int64)
     spans = np.flatnonzero(labels)
-    found = FoundEntities(spans=spans, labels=labels[spans], scores=np.ones(len(spans), np.float32))
+    entities = PredictedEntities(spans=spans, labels=labels[spans], scores=np.ones(len(spans), np.float32))
     heads, tails = (sample.targets[name].astype(np.int64) for name in ("heads", "tails"))
     assert (heads.tolist(), tails.tolist()) == tuple(spans[each].tolist() for each in all_pairs(len(spans)))
-    return ScoredPairs(heads=heads, tails=tails, scores=scores, found=found)
+    return ScoredPairs(heads=heads, tails=tails, scores=scores, entities=entities)
 
 
 def told(result: RelationResult) -> set[tuple[str, str, str]]:
@@ -338,7 +338,7 @@ def test_predictions_of_other_systems_are_read_and_mistakes_are_told() -> None:
     wrong = RelationResult(
         id="0",
         entities=right.entities,
-        relations=(FoundRelation(head=1, tail=2, label="held", score=0.75),),
+        relations=(ScoredRelation(head=1, tail=2, label="held", score=0.75),),
         source=TEXT,
     )
     mistake = task.mistake(examples[0], wrong)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from spanlab.errors import InputError
 from spanlab.tasks.ner.data import Entity
-from spanlab.tasks.relation.result import FoundRelation, RelationResult
+from spanlab.tasks.relation.data import RelationResult, ScoredRelation
 from spanlab.tasks.relation.triples import TripleFile, document_triples, name_entities
 
 TEXT = "Captain Anna Berg left Oslo. She, the captain, lives in Bergen."
@@ -38,9 +38,9 @@ RESULT = RelationResult(
         entity("Bergen", "LOC"),
     ),
     relations=(
-        FoundRelation(head=0, tail=1, label="left", score=0.9),
-        FoundRelation(head=2, tail=4, label="lives in", score=0.8),
-        FoundRelation(head=3, tail=0, label="is", score=0.7),
+        ScoredRelation(head=0, tail=1, label="left", score=0.9),
+        ScoredRelation(head=2, tail=4, label="lives in", score=0.8),
+        ScoredRelation(head=3, tail=0, label="is", score=0.7),
     ),
     source=TEXT,
 )
@@ -114,7 +114,7 @@ def test_whatever_names_hold_the_graph_is_valid(
         Entity(start=0, end=1, label=label, text=name, score=1.0),
         Entity(start=1, end=2, label="y", text="other", score=1.0),
     )
-    relations = (FoundRelation(head=0, tail=1, label=label, score=0.5),)
+    relations = (ScoredRelation(head=0, tail=1, label=label, score=0.5),)
     path = tmp_path_factory.mktemp("graph") / "x.nt"
     with TripleFile(path) as file:
         file.add(RelationResult(id=name, entities=entities, relations=relations, source="ab"))

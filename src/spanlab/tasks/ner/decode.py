@@ -1,9 +1,9 @@
-"""Entities as tags of words, and the best valid sequence of tags.
+"""Logits of BIO tags to entities: the best valid sequence of tags, and its spans.
 
 Tag 0 is outside; label i has the tags 1 + 2i where an entity begins (B) and 2 + 2i inside it (I). A sequence is valid
-if every I follows a B or an I of its own label. `best_tags` is Viterbi under that law alone: where the best tag of each
-unit makes a valid sequence already, it is the answer, so only the others are searched. Because nothing but I is bound,
-a step costs one maximum over all tags and one comparison a label, not tags squared.
+if every I follows a B or an I of its own label. `best_tags` is Viterbi under that constraint alone: where the best tag
+of each unit already makes a valid sequence, that is the answer, so only the others are searched. Because only I is
+constrained, a step costs one maximum over all tags and one comparison a label, not tags squared.
 
 Shapes: U units of all sequences, C tags, L labels, B sequences.
 """
@@ -21,7 +21,7 @@ Scores = NDArray[np.floating]
 
 def tag_names(labels: Sequence[str]) -> tuple[str, ...]:
     """(C,) the names of the tags, in their order."""
-    return ("O", *(f"{place}-{label}" for label in labels for place in "BI"))
+    return ("O", *(f"{prefix}-{label}" for label in labels for prefix in "BI"))
 
 
 def spans_to_tags(first: Integers, last: Integers, labels: Integers, count: int) -> Integers:
@@ -46,10 +46,10 @@ def is_valid(tags: Integers, lengths: Integers) -> Flags:
     """(B,) whether each sequence of tags, laid end to end, is valid."""
     before = np.append(0, tags[:-1])
     before[offsets(lengths)[lengths > 0]] = 0
-    wrong = (tags > 0) & (tags % 2 == 0) & (before != tags) & (before != tags - 1)
-    faults = np.append(0, np.cumsum(wrong))
+    is_wrong = (tags > 0) & (tags % 2 == 0) & (before != tags) & (before != tags - 1)
+    wrong = np.append(0, np.cumsum(is_wrong))
     starts = offsets(lengths)
-    valid: Flags = faults[starts + lengths] == faults[starts]
+    valid: Flags = wrong[starts + lengths] == wrong[starts]
     return valid
 
 
@@ -63,37 +63,36 @@ def best_tags(scores: Scores, lengths: Integers) -> Integers:
     tags: Integers = scores.argmax(axis=1).astype(np.int64)
     starts = offsets(lengths)
     for sequence in np.flatnonzero(~is_valid(tags, lengths)).tolist():
-        here = slice(starts[sequence], starts[sequence] + lengths[sequence])
-        tags[here] = _viterbi(scores[here].tolist())
+        units = slice(starts[sequence], starts[sequence] + lengths[sequence])
+        tags[units] = _viterbi(scores[units].tolist())
     return tags
 
 
 def _viterbi(scores: list[list[float]]) -> list[int]:
     """The best valid tags of one sequence.
 
-    Plain numbers: a row of some ten tags is too short for arrays to pay.
+    Plain lists: a row of some ten tags is too short for arrays to pay off.
     """
     begins, insides = range(1, len(scores[0]), 2), range(2, len(scores[0]), 2)
     best = [score if tag not in insides else -math.inf for tag, score in enumerate(scores[0])]
-    before: list[list[int]] = []  # for each step after the first and each tag, the tag before it
+    back_pointers: list[list[int]] = []  # for each step after the first and each tag, the tag before it
     for row in scores[1:]:
         highest = max(best)
-        anything = best.index(highest)
-        came = [anything] * len(row)
-        now = [highest + score for score in row]
+        previous = [best.index(highest)] * len(row)
+        current = [highest + score for score in row]
         for begin, inside in zip(begins, insides, strict=True):
-            came[inside] = inside if best[inside] > best[begin] else begin
-            now[inside] = best[came[inside]] + row[inside]
-        before.append(came)
-        best = now
+            previous[inside] = inside if best[inside] > best[begin] else begin
+            current[inside] = best[previous[inside]] + row[inside]
+        back_pointers.append(previous)
+        best = current
     path = [best.index(max(best))]
-    for came in reversed(before):
-        path.append(came[path[-1]])
+    for previous in reversed(back_pointers):
+        path.append(previous[path[-1]])
     return path[::-1]
 
 
 def span_scores(scores: Scores, tags: Integers, first: Integers, last: Integers) -> NDArray[np.float64]:
-    """(S,) how sure a span is: the mean probability of its units' tags."""
+    """(S,) the mean probability of the tags of each span's units."""
     if not len(first):
         return np.zeros(0)
     shifted = np.exp(scores.astype(np.float64) - scores.max(axis=1, keepdims=True))

@@ -1,8 +1,8 @@
-"""Questions, contexts and answers as users write them, and answers as results.
+"""Questions, contexts and answers: examples as users write them, and results.
 
 What enters is a row `{"question", "context", "answers": [{"text", "start"}]}`; `context` may be a list of documents,
-and an answer then says which (`document`, from 0). What leaves are problems, examples, or results. An answer must stand
-where it says; one that stands elsewhere once, or off by space at its edges, is mended without guessing.
+and an answer then names its own (`document`, from 0). What leaves are problems, examples, or results. An answer's text
+must stand at its `start`; if it occurs only once elsewhere, or has spaces at its edges, that is repaired.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,7 +17,7 @@ from spanlab.tasks.validation import Problem, clip_repr, read_id, text_problems
 
 @dataclass(frozen=True, kw_only=True)
 class GoldAnswer:
-    """A right answer: characters from `start` on of one of the documents."""
+    """A gold answer: characters from `start` on of one of the documents."""
 
     text: str
     start: int
@@ -31,7 +31,7 @@ class GoldAnswer:
 
 @dataclass(frozen=True, kw_only=True)
 class QaExample:
-    """A question, where its answer may stand, and its right answers; none: it has no answer there."""
+    """A question, its documents, and its gold answers; none: the documents have no answer."""
 
     id: str | None
     question: str
@@ -49,12 +49,12 @@ class Answer:
     score: float
     """Its probability among the best."""
     document: int | None = 0
-    """Which of the question's documents it is from."""
+    """The index of its document."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class QaResult(Result):
-    """The answer to one question: "" and no place where there is none."""
+    """The answer to one question: "" without offsets if there is none."""
 
     answer: str
     start: int | None
@@ -72,62 +72,68 @@ class QaResult(Result):
         return draw_spans(self.contexts[self.document], [(self.start, self.end, "answer")])
 
 
-def context_list(context: Any) -> list[Any]:  # noqa: ANN401 (anything JSON holds)
+def _contexts(context: Any) -> list[Any]:  # noqa: ANN401 (anything JSON holds)
     """The documents of a row, one or several."""
     return list(context) if isinstance(context, list | tuple) else [context]
 
 
-def question_problems(row: Row) -> Iterator[Problem]:
-    """What is wrong with a question and its documents."""
+def example_problems(row: Row, *, labelled: bool) -> Iterator[Problem]:
+    """Everything that is wrong with a row; with its answers only if `labelled`."""
+    problems = list(_question_problems(row))
+    yield from problems
+    if labelled and not any(problem.serious for problem in problems):
+        yield from _answers_problems(row)
+
+
+def _question_problems(row: Row) -> Iterator[Problem]:
     yield from text_problems(row, "question")
-    contexts = context_list(row.values.get("context"))
+    contexts = _contexts(row.values.get("context"))
     if not contexts:
         yield Problem(kind="no context", cause="'context' is an empty list")
     for context in contexts:
         yield from text_problems(Row(values={"context": context}), "context")
 
 
-def answer_problems(row: Row) -> Iterator[Problem]:
-    """What is wrong with the answers of a row whose documents are right."""
+def _answers_problems(row: Row) -> Iterator[Problem]:
     answers = row.values.get("answers")
     if not isinstance(answers, list):
-        cause = "there is no 'answers'" if answers is None else f"'answers' is {clip_repr(answers)}; it must be a list"
+        cause = "'answers' is missing" if answers is None else f"'answers' is {clip_repr(answers)}; it must be a list"
         yield Problem(kind="no answers", cause=cause, fix='a question without an answer has "answers": []')
         return
-    contexts = context_list(row.values["context"])
-    mended = [_mended(answer, contexts) for answer in answers]
-    written = [better if better is not None else answer for answer, better in zip(answers, mended, strict=True)]
+    contexts = _contexts(row.values["context"])
+    repairs = [_repaired(answer, contexts) for answer in answers]
+    written = [answer if repair is None else repair for answer, repair in zip(answers, repairs, strict=True)]
     repaired = {**row.values, "answers": written}
-    for number, (answer, better) in enumerate(zip(answers, mended, strict=True)):
-        yield from _problems_of_one(number, answer, contexts, repaired if better is not None else None)
+    for index, (answer, repair) in enumerate(zip(answers, repairs, strict=True)):
+        yield from _answer_problems(index, answer, contexts, repaired if repair is not None else None)
 
 
-def _problems_of_one(
-    number: int,
+def _answer_problems(
+    index: int,
     answer: Any,  # noqa: ANN401
     contexts: list[str],
     repaired: Mapping[str, Any] | None,
 ) -> Iterator[Problem]:
     if not _is_complete(answer):
         yield Problem(
-            kind="incomplete answer", cause=f"answer {number} is {clip_repr(answer)}", fix="give text and start"
+            kind="incomplete answer", cause=f"answer {index} is {clip_repr(answer)}", fix="give text and start"
         )
         return
     if not _has_document(answer, contexts):
-        yield Problem(kind="no such document", cause=f"answer {number} is of document {clip_repr(answer['document'])}")
+        yield Problem(kind="no such document", cause=f"answer {index} has document {clip_repr(answer['document'])}")
         return
     text, start, context = answer["text"], answer["start"], contexts[answer.get("document", 0)]
     if not text.strip():
         fix = 'a question without an answer has "answers": []'
-        yield Problem(kind="empty answer", cause=f"answer {number} is empty", fix=fix)
+        yield Problem(kind="empty answer", cause=f"answer {index} is empty", fix=fix)
     elif start < 0 or context[start : start + len(text)] != text:
-        standing = context[max(0, start) : max(0, start) + len(text)]
-        cause = f"answer {number} is {clip_repr(text)}, and at {start} the context has {clip_repr(standing)}"
-        fix = "mend it with --fix" if repaired is not None else "correct 'start': it counts characters, from 0"
+        covered = context[max(0, start) : max(0, start) + len(text)]
+        cause = f"answer {index} is {clip_repr(text)}, but at {start} the context has {clip_repr(covered)}"
+        fix = "repair it with --fix" if repaired is not None else "correct 'start': it counts characters, from 0"
         yield Problem(kind="misaligned answer", cause=cause, fix=fix, repaired=repaired)
     elif text != text.strip():
-        cause = f"answer {number} begins or ends with space: {clip_repr(text)}"
-        fix = "mend it with --fix"
+        cause = f"answer {index} begins or ends with a space: {clip_repr(text)}"
+        fix = "repair it with --fix"
         yield Problem(kind="space at an answer's edge", cause=cause, fix=fix, serious=False, repaired=repaired)
 
 
@@ -141,20 +147,20 @@ def _has_document(answer: Mapping[str, Any], contexts: list[str]) -> bool:
     return type(document) is int and 0 <= document < len(contexts)
 
 
-def _mended(answer: Any, contexts: list[str]) -> dict[str, Any] | None:  # noqa: ANN401
-    """The answer without space at its edges, at the one place where it stands; None if there is no such place."""
+def _repaired(answer: Any, contexts: list[str]) -> dict[str, Any] | None:  # noqa: ANN401
+    """The answer without spaces at its edges, at the only offset where it stands; None if there is none."""
     if not _is_complete(answer) or not _has_document(answer, contexts) or not answer["text"].strip():
         return None
     text, context = answer["text"].strip(), contexts[answer.get("document", 0)]
     start = answer["start"] + len(answer["text"]) - len(answer["text"].lstrip())
-    places = [place for place in (start, start - 1, start + 1) if place >= 0 and context.startswith(text, place)]
-    if start not in places and len(places) != 1:
-        places = [context.index(text)] if context.count(text) == 1 else []
-    return {**answer, "text": text, "start": places[0]} if places else None
+    near = [offset for offset in (start, start - 1, start + 1) if offset >= 0 and context.startswith(text, offset)]
+    if start not in near and len(near) != 1:
+        near = [context.index(text)] if context.count(text) == 1 else []
+    return {**answer, "text": text, "start": near[0]} if near else None
 
 
-def read_question(row: Row, *, labelled: bool) -> QaExample:
-    """A row without problems as an example."""
+def parse_example(row: Row, *, labelled: bool) -> QaExample:
+    """A row without serious problems as an example."""
     values = row.values
     answers = tuple(
         GoldAnswer(text=answer["text"], start=answer["start"], document=answer.get("document", 0))
@@ -163,6 +169,22 @@ def read_question(row: Row, *, labelled: bool) -> QaExample:
     return QaExample(
         id=read_id(row),
         question=values["question"],
-        contexts=tuple(context_list(values["context"])),
+        contexts=tuple(_contexts(values["context"])),
         answers=answers,
+    )
+
+
+def read_prediction(row: Row, index: int, example: QaExample) -> QaResult:
+    """A prediction of any system, from a file."""
+    answer = row.values.get("answer")
+    if not isinstance(answer, str):
+        raise row.error(f"'answer' is {clip_repr(answer)}; it must be text", 'give the text of the answer, "" for none')
+    return QaResult(
+        id=str(index) if example.id is None else example.id,
+        answer=answer,
+        start=None,
+        end=None,
+        score=1.0,
+        no_answer=not answer,
+        contexts=example.contexts,
     )

@@ -1,11 +1,11 @@
-"""The best answers of many windows at once, from scores of where an answer begins and ends.
+"""Scores of spans to answers: the best of each window, of all windows of a question, and their probabilities.
 
-What enters are scores for every token of a packed row; what leaves is, for each window, its best spans. All pairs of a
-start and an end at most `max_length` tokens apart lie in a band of the plane of pairs: one row a start, one column a
-length. So every pair is one sum in a matrix (N, A), and the best are one `topk`, for all windows of a batch together.
+All pairs of a start and an end at most `max_length` tokens apart lie in a band of the plane of pairs: one row a start,
+one column a length. So every pair is one sum in a matrix (N, A), and the best are one `topk`, for all windows of a
+batch together.
 
-A span of the overlap of windows has a score in each; the best counts. `merge_windows` needs the `count` best of every
-window only: whatever is among the best `count` spans of all has fewer than `count` better ones in its own window.
+A span in the overlap of windows has a score in each; the highest counts. `merge_windows` needs only the `count` best of
+every window: a span among the best `count` of all has fewer than `count` better ones in its own window.
 
 Shapes: N tokens, A answer length, B windows, K best spans of a window.
 """
@@ -19,16 +19,18 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from spanlab.arrays import Integers
+from spanlab.tasks.qa.data import Answer
+from spanlab.tasks.sample import Sample
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class WindowAnswers:
-    """The best spans of one window, on the host, from the best on."""
+    """The best spans of one window, best first, on the host."""
 
     scores: NDArray[np.float32]
     """(K,)"""
     first: Integers
-    """(K,) where each begins: a token of the window's sequence, later a character of its document."""
+    """(K,) where each begins: a token of the window's sequence; after `rank_answers`, a character of its document."""
     last: Integers
     """(K,) where each ends, inclusive."""
     null: float
@@ -37,7 +39,7 @@ class WindowAnswers:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RankedAnswers:
-    """The best spans of a question, from the best on."""
+    """The best spans of a question, best first."""
 
     scores: NDArray[np.float32]
     documents: Integers
@@ -47,22 +49,26 @@ class RankedAnswers:
     last: Integers
     """Where each ends, inclusive."""
     null: float
-    """The lowest score of no answer of all windows: one window that surely holds an answer is enough."""
+    """The lowest score of no answer of all windows: one window that clearly holds an answer is enough."""
+
+    def text(self, contexts: Sequence[str], rank: int) -> str:
+        """The text of an answer."""
+        return contexts[int(self.documents[rank])][int(self.first[rank]) : int(self.last[rank]) + 1]
 
 
 def band(start_N: Tensor, end_N: Tensor, stops_N: Tensor, max_length: int) -> Tensor:
     """(N, A) the score of the span that begins at each token and is 1 to A tokens long; -inf where there is none.
 
     Args:
-        start_N: How well an answer begins at each token.
-        end_N: How well it ends there.
+        start_N: Logits of an answer's first token.
+        end_N: Logits of its last token.
         stops_N: Where the text that may hold the answer ends, for each token that may begin one; 0 for the others.
         max_length: A.
     """
-    places_N = torch.arange(len(start_N), device=start_N.device)
-    beyond_A = end_N.new_full((max_length - 1,), -torch.inf)
-    ends_NA = torch.cat([end_N, beyond_A]).unfold(0, max_length, 1)
-    outside_NA = places_N[:, None] + torch.arange(max_length, device=start_N.device) >= stops_N[:, None]
+    position_N = torch.arange(len(start_N), device=start_N.device)
+    padding_A = end_N.new_full((max_length - 1,), -torch.inf)
+    ends_NA = torch.cat([end_N, padding_A]).unfold(0, max_length, 1)
+    outside_NA = position_N[:, None] + torch.arange(max_length, device=start_N.device) >= stops_N[:, None]
     return (start_N[:, None] + ends_NA).masked_fill(outside_NA, -torch.inf)
 
 
@@ -71,12 +77,12 @@ def best_of_windows(band_NA: Tensor, null_B: Tensor, lengths_B: Tensor, count: i
     scores_BTA = pad_rows(band_NA, lengths_B, -torch.inf)
     width = band_NA.shape[1]
     scores_BC = scores_BTA.flatten(1)
-    found = scores_BC.topk(min(count, scores_BC.shape[1]), dim=1)
-    scores, places = found.values.float().cpu().numpy(), found.indices.cpu().numpy()
-    real = scores > -np.inf
-    first, last = places // width, places // width + places % width
+    best = scores_BC.topk(min(count, scores_BC.shape[1]), dim=1)
+    scores, indices = best.values.float().cpu().numpy(), best.indices.cpu().numpy()
+    valid = scores > -np.inf
+    first, last = indices // width, indices // width + indices % width
     return [
-        WindowAnswers(scores=scores[b, real[b]], first=first[b, real[b]], last=last[b, real[b]], null=null)
+        WindowAnswers(scores=scores[b, valid[b]], first=first[b, valid[b]], last=last[b, valid[b]], null=null)
         for b, null in enumerate(null_B.float().tolist())
     ]
 
@@ -91,7 +97,7 @@ def merge_windows(windows: Sequence[WindowAnswers], documents: Sequence[int], co
     """The `count` best spans of all windows of a question, each span once.
 
     Args:
-        windows: The best of each window, with places of its document.
+        windows: The best of each window, with positions in its document.
         documents: The document each window is of.
         count: How many are kept.
     """
@@ -102,7 +108,7 @@ def merge_windows(windows: Sequence[WindowAnswers], documents: Sequence[int], co
     last = np.concatenate([window.last for window in windows])
     order = np.lexsort((last, first, document, -scores))
     keys = np.stack([document, first, last], axis=1)[order]
-    _, earliest = np.unique(keys, axis=0, return_index=True)  # of each span, its place of the best score
+    _, earliest = np.unique(keys, axis=0, return_index=True)  # of each span, the rank of its best score
     best = order[np.sort(earliest)[:count]]
     return RankedAnswers(
         scores=scores[best],
@@ -113,17 +119,38 @@ def merge_windows(windows: Sequence[WindowAnswers], documents: Sequence[int], co
     )
 
 
+def rank_answers(samples: Sequence[Sample], outputs: Sequence[WindowAnswers], count: int) -> RankedAnswers:
+    """The `count` best answers of a question's windows, by characters of their documents."""
+    windows = []
+    for sample, output in zip(samples, outputs, strict=True):
+        begin = int(sample.features["begin"][0])
+        starts, ends = (np.asarray(sample.features[name], dtype=np.int64) for name in ("starts", "ends"))
+        first, last = starts[output.first - begin], ends[output.last - begin] - 1
+        windows.append(WindowAnswers(scores=output.scores, first=first, last=last, null=output.null))
+    return merge_windows(windows, [int(sample.features["document"][0]) for sample in samples], count)
+
+
+def scored_answers(contexts: Sequence[str], ranked: RankedAnswers, *, with_null: bool) -> tuple[list[Answer], Answer]:
+    """The answers and no answer with probabilities that sum to one; `with_null`: no answer is one of them."""
+    shares = probabilities(np.append(ranked.scores, ranked.null) if with_null else ranked.scores)
+    answers = [
+        Answer(
+            answer=ranked.text(contexts, rank),
+            start=int(ranked.first[rank]),
+            end=int(ranked.last[rank]) + 1,
+            document=int(ranked.documents[rank]),
+            score=round(float(shares[rank]), 6),
+        )
+        for rank in range(len(ranked.scores))
+    ]
+    null_score = round(float(shares[-1]), 6) if with_null else float(not answers)
+    return answers, Answer(answer="", start=None, end=None, document=None, score=null_score)
+
+
 def probabilities(scores: NDArray[np.floating]) -> NDArray[np.float64]:
     """(K,) a softmax of scores, in double precision."""
     if not len(scores):
         return np.zeros(0)
-    raised = np.exp(scores.astype(np.float64) - scores.max())
-    shares: NDArray[np.float64] = raised / raised.sum()
+    exponentials = np.exp(scores.astype(np.float64) - scores.max())
+    shares: NDArray[np.float64] = exponentials / exponentials.sum()
     return shares
-
-
-def tokens_over(starts: Integers, ends: Integers, begin: int, end: int) -> tuple[int, int] | None:
-    """First and last token that hold characters `begin` to `end` (exclusive); None if no token does."""
-    first = int(np.searchsorted(ends, begin, side="right"))
-    last = int(np.searchsorted(starts, end, side="left")) - 1
-    return (first, last) if first <= last else None

@@ -1,25 +1,32 @@
-"""Relations among the entities of a text as users write them: what can be wrong with them, and what they become.
+"""Relations among the entities of a text: examples as users write them, and results.
 
-What enters is a row with `text`, `entities` and `relations`, whose heads and tails count the entities from 0; what
-leaves are problems, or an example. Entities stay in the order in which they were given, since relations count them.
+What enters is a row with `text`, `entities` and `relations`, whose `head` and `tail` are indices of entities, from 0;
+what leaves are problems, examples, or results. Entities stay in the order in which they were given, since relations
+refer to them by index.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from html import escape
 from typing import Any
 
 from spanlab.metrics.relations import EntityRelations
 from spanlab.tasks.formats.row import Row
+from spanlab.tasks.ner.data import Entity
+from spanlab.tasks.result import Result
+from spanlab.tasks.spans.html import draw_spans
 from spanlab.tasks.spans.labelled import TextSpan, span_problems
 from spanlab.tasks.validation import Problem, clip_repr, read_id, text_problems
 
 NO_RELATION = "no_relation"
 """A relation with this label says that there is none, as TACRED writes it."""
+_UNREADABLE = {"no entities", "incomplete span", "offset is no number", "empty label"}
+"""Problems that make a prediction unreadable; any other prediction is scored as it is."""
 
 
 @dataclass(frozen=True, kw_only=True, order=True)
 class TextRelation:
-    """From entity `head` to entity `tail`, by their number among the entities of the text."""
+    """From entity `head` to entity `tail`, by their index among the entities of the text."""
 
     head: int
     tail: int
@@ -28,7 +35,7 @@ class TextRelation:
 
 @dataclass(frozen=True, kw_only=True)
 class RelationExample:
-    """A text with its entities, and with the relations among them where they are known."""
+    """A text with its entities, and with the relations among them if it is labelled."""
 
     id: str | None
     text: str
@@ -40,78 +47,165 @@ class RelationExample:
     @property
     def gold(self) -> EntityRelations:
         """For the scorer."""
-        entities = tuple((one.start, one.end, one.label) for one in self.entities or ())
-        return EntityRelations(
-            entities=entities, relations=tuple((one.head, one.tail, one.label) for one in self.relations)
+        return _for_scorer(self.entities or (), self.relations)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoredRelation:
+    """From entity `head` to entity `tail`, by their index in the result."""
+
+    head: int
+    tail: int
+    label: str
+    score: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class RelationResult(Result):
+    """The entities of one text, given or predicted, and the relations among them."""
+
+    entities: tuple[Entity, ...]
+    relations: tuple[ScoredRelation, ...]
+    source: str = field(metadata={"json": False})
+    """The text."""
+
+    @property
+    def predicted(self) -> EntityRelations:
+        """For the scorer."""
+        return _for_scorer(self.entities, self.relations)
+
+    def to_html(self) -> str:
+        """The text with its entities marked, and a line for every relation."""
+        drawn = draw_spans(self.source, [(entity.start, entity.end, entity.label) for entity in self.entities])
+        lines = "".join(
+            f"<li>{escape(self.entities[relation.head].text)} <b>{escape(relation.label)}</b> "
+            f"{escape(self.entities[relation.tail].text)}</li>"
+            for relation in self.relations
         )
+        return f"<div class='relations'>{drawn}<ul>{lines}</ul></div>"
+
+
+def _for_scorer(
+    entities: Sequence[TextSpan | Entity], relations: Sequence[TextRelation | ScoredRelation]
+) -> EntityRelations:
+    return EntityRelations(
+        entities=tuple((entity.start, entity.end, entity.label) for entity in entities),
+        relations=tuple((relation.head, relation.tail, relation.label) for relation in relations),
+    )
 
 
 def example_problems(row: Row, *, labelled: bool) -> Iterator[Problem]:
-    """Everything wrong with a row; without `labelled`, entities may be missing and relations are not checked."""
+    """Everything that is wrong with a row; without `labelled`, with its text and its entities if it has any."""
     problems = list(text_problems(row, "text"))
     yield from problems
     if any(problem.serious for problem in problems):
         return
-    if labelled or row.values.get("entities") is not None:
+    entities = row.values.get("entities")
+    if labelled or entities is not None:
         yield from span_problems(row, "entities")
-    if labelled and isinstance(row.values.get("entities"), list):
-        yield from relation_problems(row, len(row.values["entities"]))
+    if labelled and isinstance(entities, list):
+        yield from relation_problems(row, len(entities))
 
 
 def relation_problems(row: Row, entities: int) -> Iterator[Problem]:
     """What is wrong with the relations of a row with so many entities."""
-    values = row.values.get("relations")
-    if not isinstance(values, list):
+    relations = row.values.get("relations")
+    if not isinstance(relations, list):
         cause = (
-            "there is no 'relations'" if values is None else f"'relations' is {clip_repr(values)}; it must be a list"
+            "'relations' is missing"
+            if relations is None
+            else f"'relations' is {clip_repr(relations)}; it must be a list"
         )
         yield Problem(kind="no relations", cause=cause, fix='a text without any has "relations": []')
         return
     seen = set()
-    for number, value in enumerate(values):
-        found = next(_relation_faults(number, value, entities), None)
-        if found is not None:
-            yield found
-        elif (key := (value["head"], value["tail"], value["label"])) in seen:
-            yield Problem(kind="doubled relation", cause=f"relation {number} is there twice", serious=False)
+    for index, relation in enumerate(relations):
+        problem = next(_problems_of_relation(index, relation, entities), None)
+        if problem is not None:
+            yield problem
+        elif (key := (relation["head"], relation["tail"], relation["label"])) in seen:
+            yield Problem(kind="doubled relation", cause=f"relation {index} is a duplicate", serious=False)
         else:
             seen.add(key)
 
 
-def _relation_faults(number: int, value: Any, entities: int) -> Iterator[Problem]:  # noqa: ANN401 (anything JSON holds)
-    if not isinstance(value, Mapping) or not {"head", "tail", "label"} <= value.keys():
-        cause = f"relation {number} is {clip_repr(value)}"
+def _problems_of_relation(
+    index: int,
+    relation: Any,  # noqa: ANN401 (anything JSON holds)
+    entities: int,
+) -> Iterator[Problem]:
+    if not isinstance(relation, Mapping) or not {"head", "tail", "label"} <= relation.keys():
+        cause = f"relation {index} is {clip_repr(relation)}"
         yield Problem(kind="incomplete relation", cause=cause, fix="give head, tail and label")
         return
     for name in ("head", "tail"):
-        where = f"'{name}' of relation {number} is {clip_repr(value[name])}"
-        if type(value[name]) is not int:
-            yield Problem(kind="index is no number", cause=f"{where}; it must be the number of an entity")
-        elif not 0 <= value[name] < entities:
+        where = f"'{name}' of relation {index} is {clip_repr(relation[name])}"
+        if type(relation[name]) is not int:
+            yield Problem(kind="index is no number", cause=f"{where}; it must be the index of an entity")
+        elif not 0 <= relation[name] < entities:
             cause = f"{where}, and there are {entities} entities"
             yield Problem(kind="relation to a missing entity", cause=cause, fix="count entities from 0")
-    if not isinstance(value["label"], str) or not value["label"].strip():
-        cause = f"'label' of relation {number} is {clip_repr(value['label'])}; it must be text"
+    if not isinstance(relation["label"], str) or not relation["label"].strip():
+        cause = f"'label' of relation {index} is {clip_repr(relation['label'])}; it must be text"
         yield Problem(kind="empty label", cause=cause)
-    if value["head"] == value["tail"]:
-        cause = f"relation {number} leads from entity {value['head']} to itself"
+    if relation["head"] == relation["tail"]:
+        cause = f"relation {index} leads from entity {relation['head']} to itself"
         yield Problem(kind="relation of an entity with itself", cause=cause, fix="leave it out")
 
 
-def read_example(row: Row, *, labelled: bool) -> RelationExample:
+def parse_example(row: Row, *, labelled: bool) -> RelationExample:
     """A row without serious problems as an example; without `labelled`, entities are read where they are given."""
-    values = row.values.get("entities")
-    entities = None if values is None else tuple(_entity(value) for value in values)
-    told = row.values["relations"] if labelled else ()
-    relations = {TextRelation(head=one["head"], tail=one["tail"], label=one["label"]) for one in told}
+    entities = row.values.get("entities")
+    relations = {
+        TextRelation(head=relation["head"], tail=relation["tail"], label=relation["label"])
+        for relation in (row.values["relations"] if labelled else ())
+        if relation["label"] != NO_RELATION
+    }
     return RelationExample(
         id=read_id(row),
         text=row.values["text"],
-        entities=entities,
-        relations=tuple(sorted(one for one in relations if one.label != NO_RELATION)),
+        entities=None
+        if entities is None
+        else tuple(TextSpan(start=entity["start"], end=entity["end"], label=entity["label"]) for entity in entities),
+        relations=tuple(sorted(relations)),
         row=row,
     )
 
 
-def _entity(value: Mapping[str, Any]) -> TextSpan:
-    return TextSpan(start=value["start"], end=value["end"], label=value["label"])
+def read_prediction(row: Row, index: int, example: RelationExample) -> RelationResult:
+    """A prediction of any system, from a file; without entities, its relations are among those of the example."""
+    given = [asdict(entity) for entity in example.entities or ()]
+    values: dict[str, Any] = {"entities": given, **row.values, "text": example.text}
+    whole = Row(values=values, path=row.path, line=row.line)
+    for problem in span_problems(whole, "entities"):
+        if problem.kind in _UNREADABLE:
+            raise problem.error(row)
+    for problem in relation_problems(whole, len(values["entities"])):
+        if problem.serious:
+            raise problem.error(row)
+    entities = (
+        Entity(
+            start=entity["start"],
+            end=entity["end"],
+            label=entity["label"],
+            text=example.text[entity["start"] : entity["end"]],
+            score=float(entity.get("score", 1.0)),
+        )
+        for entity in values["entities"]
+    )
+    relations = (
+        ScoredRelation(
+            head=relation["head"],
+            tail=relation["tail"],
+            label=relation["label"],
+            score=float(relation.get("score", 1.0)),
+        )
+        for relation in values["relations"]
+        if relation["label"] != NO_RELATION
+    )
+    return RelationResult(
+        id=str(index) if example.id is None else example.id,
+        entities=tuple(entities),
+        relations=tuple(relations),
+        source=example.text,
+    )

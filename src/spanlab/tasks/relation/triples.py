@@ -16,7 +16,7 @@ from typing import Self
 from urllib.parse import quote
 
 from spanlab.errors import InputError
-from spanlab.tasks.relation.result import RelationResult
+from spanlab.tasks.relation.data import RelationResult
 
 Clusters = Sequence[Sequence[Sequence[int]]]
 """Of one text: mentions as start and end, in characters."""

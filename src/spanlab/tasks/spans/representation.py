@@ -25,6 +25,7 @@ from spanlab.arrays import Integers, concatenated_ranges
 from spanlab.encoder.layers import ACTIVATIONS, Dropout
 from spanlab.encoder.model import init_weights
 from spanlab.errors import ConfigError
+from spanlab.tasks.sample import SampleBatch, TensorBatch
 
 Ends = Literal["concatenated", "networks", "none"]
 Inside = Literal["none", "mean", "max", "attention"]
@@ -59,6 +60,23 @@ class Spans:
     def select(self, chosen_K: Tensor) -> "Spans":
         """Some of them, by number or by a mask."""
         return Spans(first_S=self.first_S[chosen_K], last_S=self.last_S[chosen_K], widths_S=self.widths_S[chosen_K])
+
+
+def feature_counts(batch: SampleBatch, name: str) -> list[int]:
+    """The length of a feature in each sample."""
+    return [len(sample.features[name]) for sample in batch.samples]
+
+
+def packed_positions(batch: TensorBatch, name: str) -> Tensor:
+    """A feature that holds positions in each sample's only sequence, as positions in the packed row."""
+    counts = torch.tensor(feature_counts(batch.batch, name), device=batch.lengths_B.device)
+    return batch.features[name] + torch.repeat_interleave(batch.starts, counts)
+
+
+def packed_spans(batch: TensorBatch) -> Spans:
+    """The spans of all samples, from the features `first`, `last` and `widths`, in the packed row."""
+    first_S, last_S = packed_positions(batch, "first"), packed_positions(batch, "last")
+    return Spans(first_S=first_S, last_S=last_S, widths_S=batch.features["widths"])
 
 
 def enumerate_spans(starts: Integers, lengths: Integers, max_width: int) -> tuple[Integers, Integers]:

@@ -14,10 +14,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spanlab.arrays import Integers, offsets
 from spanlab.tasks.formats.row import Row
 from spanlab.tasks.spans.labelled import TextSpan
+from spanlab.tasks.spans.representation import enumerate_spans
+from spanlab.tasks.windows import InputWindow
 from spanlab.text.tokenizer import Tokenizer
 from spanlab.text.tokens import Tokens
 from spanlab.text.words import MARK, SPACE, character_classes, code_points, word_spans
@@ -145,6 +148,21 @@ def widest_span(texts: Sequence[str], spans: Sequence[Sequence[tuple[int, int]]]
     else:
         counts = (len(part) for part in covered)
     return max(counts, default=1)
+
+
+def window_spans(units: LabelUnits, window: InputWindow, max_width: int) -> tuple[Integers, Integers, Integers]:
+    """(S,) first unit, last unit and middle token of every span of up to `max_width` units that lies in a window."""
+    begin = int(np.searchsorted(units.first_tokens, window.first.start))
+    stop = int(np.searchsorted(units.last_tokens, window.first.end))
+    first, last = enumerate_spans(np.array([begin]), np.array([max(0, stop - begin)]), max_width)
+    return first, last, (units.first_tokens[first] + units.last_tokens[last]) // 2
+
+
+def tokens_over(starts: NDArray[np.integer], ends: NDArray[np.integer], begin: int, end: int) -> tuple[int, int] | None:
+    """First and last of tokens at `starts` to `ends` that hold a character of `begin` to `end` (exclusive), if any."""
+    first = int(np.searchsorted(ends, begin, side="right"))
+    last = int(np.searchsorted(starts, end, side="left")) - 1
+    return (first, last) if first <= last else None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

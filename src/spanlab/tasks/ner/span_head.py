@@ -1,0 +1,174 @@
+"""`head=span`: a label, or none, for every candidate span of up to `span.max_width` units; entities may nest.
+
+Shapes: N tokens, D width, S candidate spans, L labels with "none" first, H inner width.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from typing_extensions import override
+
+from spanlab.arrays import Flags, Integers
+from spanlab.encoder import Encoder, EncoderConfig
+from spanlab.encoder.layers import ACTIVATIONS, Dropout
+from spanlab.encoder.model import init_weights
+from spanlab.objectives.objective import ObjectiveLoss
+from spanlab.tasks.base import Encoded, Head
+from spanlab.tasks.losses import balanced_weights, one_label_loss
+from spanlab.tasks.ner.config import NerConfig
+from spanlab.tasks.ner.data import NerExample
+from spanlab.tasks.ner.heads import EntityMethod, ScoredSpan
+from spanlab.tasks.sample import Arrays, Sample, SampleBatch, TensorBatch
+from spanlab.tasks.spans.pruning import Conflict, without_conflicts
+from spanlab.tasks.spans.representation import (
+    SpanConfig,
+    SpanRepresentation,
+    feature_counts,
+    packed_spans,
+)
+from spanlab.tasks.spans.units import GoldUnits, LabelUnits, unit_spans, window_spans
+from spanlab.tasks.windows import InputWindow
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SpanLabels:
+    """The predicted labels of the candidates of one sample."""
+
+    labels: Integers
+    """(S,) the best label of each; 0 is none."""
+    scores: NDArray[np.float32]
+    """(S,) its probability."""
+
+
+class SpanClassification(EntityMethod):
+    """Entities as labelled candidate spans."""
+
+    represents_overlap = True
+
+    @classmethod
+    @override
+    def output_names(cls, entity_labels: Sequence[str]) -> tuple[str, ...]:
+        return ("O", *entity_labels)
+
+    @classmethod
+    @override
+    def count_outputs(
+        cls, config: NerConfig, entity_labels: Sequence[str], examples: Sequence[NerExample]
+    ) -> tuple[int, ...]:
+        assert config.units != "auto", "decided before labels are counted"
+        index = {label: index for index, label in enumerate(entity_labels, 1)}
+        counts = np.zeros(1 + len(entity_labels), dtype=np.int64)
+        for example in examples:
+            units = len(unit_spans(example.text, config.units)[0])
+            widest = min(units, config.span.max_width)
+            counts[0] += widest * units - widest * (widest - 1) // 2 - len(example.spans)
+            for span in example.spans:
+                counts[index[span.label]] += 1
+        return tuple(counts.clip(min=0).tolist())
+
+    @property
+    @override
+    def max_width(self) -> int:
+        return self.config.span.max_width
+
+    @override
+    def arrays(
+        self, units: LabelUnits, window: InputWindow, is_best_N: Flags, gold: GoldUnits | None
+    ) -> tuple[Arrays, Arrays]:
+        """The candidates that lie in the window and whose middle no other window gives more context."""
+        first, last, middle = window_spans(units, window, self.max_width)
+        first, last = first[is_best_N[middle]], last[is_best_N[middle]]
+        shift = window.first_start - window.first.start
+        features = {
+            "first": units.first_tokens[first] + shift,
+            "last": units.last_tokens[last] + shift,
+            "widths": last - first + 1,
+            "starts": units.starts[first],
+            "ends": units.ends[last],
+        }
+        if gold is None:
+            return features, {}
+        labels = np.zeros(len(first), dtype=np.int64)
+        keys = first * len(units) + last  # ascending, as candidates come in order
+        gold_keys = gold.first * len(units) + gold.last
+        inside = np.isin(gold_keys, keys)
+        labels[np.searchsorted(keys, gold_keys[inside])] = gold.labels[inside] + 1
+        return features, {"labels": labels}
+
+    @override
+    def layers(self, encoder: Encoder) -> "EntitySpanHead":
+        config = self.config
+        return EntitySpanHead(
+            encoder.config,
+            len(self.fitted.labels),
+            config.span,
+            inner_width=config.inner_width,
+            smoothing=config.label_smoothing,
+            weight_L=balanced_weights(self.fitted.label_counts) if config.class_weights == "balanced" else None,
+        )
+
+    @override
+    def decode(self, samples: Sequence[Sample], outputs: Sequence[SpanLabels]) -> Iterator[ScoredSpan]:
+        """Labelled candidates in the order of their scores, none in conflict with a better one."""
+        labels = np.concatenate([output.labels for output in outputs])
+        entities = np.flatnonzero(labels > 0)
+        scores = np.concatenate([output.scores for output in outputs])[entities]
+        starts, ends = (
+            np.concatenate([sample.features[name] for sample in samples])[entities] for name in ("starts", "ends")
+        )
+        conflict: Conflict = "crossing" if self.config.nested else "overlapping"
+        for index in without_conflicts(starts, ends - 1, scores, conflict=conflict).tolist():
+            yield int(starts[index]), int(ends[index]), int(labels[entities[index]]) - 1, float(scores[index])
+
+
+class EntitySpanHead(Head):
+    """A label, or none, for every candidate span."""
+
+    weight_L: Tensor | None
+
+    def __init__(
+        self,
+        encoder: EncoderConfig,
+        labels: int,
+        config: SpanConfig,
+        *,
+        inner_width: int,
+        smoothing: float = 0.0,
+        weight_L: Tensor | None = None,
+    ) -> None:
+        super().__init__()
+        self.spans = SpanRepresentation(encoder.width, config, dropout=encoder.dropout, init_std=encoder.init_std)
+        self.inner = nn.Linear(self.spans.features, inner_width)
+        self.dropout = Dropout(encoder.dropout)
+        self.classifier = nn.Linear(inner_width, labels)
+        self.smoothing = smoothing
+        self.register_buffer("weight_L", weight_L, persistent=False)
+        for layer in (self.inner, self.classifier):
+            init_weights(layer, encoder.init_std)
+
+    @override
+    def count(self, batch: SampleBatch) -> int:
+        return sum(feature_counts(batch, "first"))
+
+    @override
+    def forward(self, encoded: Encoded) -> Tensor:
+        """(S, L) logits."""
+        spans = packed_spans(encoded.batch)
+        inner_SH = ACTIVATIONS["gelu"](self.spans.project(encoded.hidden_ND, spans, self.inner))
+        return self.classifier(self.dropout(inner_SH))  # type: ignore[no-any-return]
+
+    @override
+    def loss(self, logits: Tensor, batch: TensorBatch) -> ObjectiveLoss:
+        return one_label_loss(logits, batch.targets["labels"], weight_L=self.weight_L, smoothing=self.smoothing)
+
+    @override
+    def split(self, logits: Tensor, batch: TensorBatch) -> list[SpanLabels]:
+        """The best label of each candidate and its probability: all that decoding needs of a long document."""
+        best = torch.softmax(logits.float(), dim=-1).max(dim=-1)
+        counts = feature_counts(batch.batch, "first")
+        parts = zip(torch.split(best.indices.cpu(), counts), torch.split(best.values.cpu(), counts), strict=True)
+        return [SpanLabels(labels=labels.numpy(), scores=scores.numpy()) for labels, scores in parts]

@@ -1,0 +1,130 @@
+"""`head=tag`: a BIO tag for every unit, from its first token, decoded to the best valid sequence.
+
+Shapes: N tokens, D width, U units, C tags.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from typing_extensions import override
+
+from spanlab.arrays import Flags
+from spanlab.encoder import Encoder, EncoderConfig
+from spanlab.encoder.heads import TokenHead
+from spanlab.objectives.objective import ObjectiveLoss
+from spanlab.tasks.base import Encoded, Head, StandardHead
+from spanlab.tasks.losses import balanced_weights, one_label_loss
+from spanlab.tasks.ner.config import NerConfig
+from spanlab.tasks.ner.data import NerExample
+from spanlab.tasks.ner.decode import best_tags, span_scores, spans_to_tags, tag_names, tags_to_spans
+from spanlab.tasks.ner.heads import EntityMethod, ScoredSpan
+from spanlab.tasks.sample import Arrays, Sample, SampleBatch, TensorBatch
+from spanlab.tasks.spans.representation import feature_counts, packed_positions
+from spanlab.tasks.spans.units import GoldUnits, LabelUnits, unit_spans
+from spanlab.tasks.windows import InputWindow
+
+
+class Tagging(EntityMethod):
+    """Entities as tags of units; they cannot overlap."""
+
+    represents_overlap = False
+
+    @classmethod
+    @override
+    def output_names(cls, entity_labels: Sequence[str]) -> tuple[str, ...]:
+        return tag_names(entity_labels)
+
+    @classmethod
+    @override
+    def count_outputs(
+        cls, config: NerConfig, entity_labels: Sequence[str], examples: Sequence[NerExample]
+    ) -> tuple[int, ...]:
+        assert config.units != "auto", "decided before labels are counted"
+        index = {label: index for index, label in enumerate(entity_labels)}
+        counts = np.zeros(1 + 2 * len(entity_labels), dtype=np.int64)
+        for example in examples:
+            starts, ends = unit_spans(example.text, config.units)
+            counts[0] += len(starts)
+            for span in example.spans:
+                # The units that share a character with the span.
+                width = int(np.searchsorted(starts, span.end) - np.searchsorted(ends, span.start, side="right"))
+                counts[1 + 2 * index[span.label]] += 1
+                counts[2 + 2 * index[span.label]] += max(0, width - 1)
+                counts[0] -= width
+        return tuple(counts.clip(min=0).tolist())
+
+    @override
+    def arrays(
+        self, units: LabelUnits, window: InputWindow, is_best_N: Flags, gold: GoldUnits | None
+    ) -> tuple[Arrays, Arrays]:
+        kept = np.flatnonzero(units.first_tokens < len(is_best_N))  # beyond it, text was cut off
+        kept = kept[is_best_N[units.first_tokens[kept]]]
+        features = {
+            "positions": units.first_tokens[kept] - window.first.start + window.first_start,
+            "starts": units.starts[kept],
+            "ends": units.ends[kept],
+        }
+        if gold is None:
+            return features, {}
+        return features, {"tags": spans_to_tags(gold.first, gold.last, gold.labels, len(units))[kept]}
+
+    @override
+    def layers(self, encoder: Encoder) -> "TagHead":
+        weights = balanced_weights(self.fitted.label_counts) if self.config.class_weights == "balanced" else None
+        return TagHead(encoder.config, self.fitted.labels, smoothing=self.config.label_smoothing, weight_C=weights)
+
+    @override
+    def decode(self, samples: Sequence[Sample], outputs: Sequence[NDArray[np.float32]]) -> Iterator[ScoredSpan]:
+        logits_UC = np.concatenate(outputs)
+        tags = best_tags(logits_UC, np.array([len(logits_UC)]))
+        first, last, labels = tags_to_spans(tags)
+        starts, ends = (np.concatenate([sample.features[name] for sample in samples]) for name in ("starts", "ends"))
+        scores = span_scores(logits_UC, tags, first, last)
+        yield from zip(starts[first].tolist(), ends[last].tolist(), labels.tolist(), scores.tolist(), strict=True)
+
+
+class TagHead(Head):
+    """The token classifier that transformers has, read at the first token of each unit."""
+
+    weight_C: Tensor | None
+
+    def __init__(
+        self,
+        encoder: EncoderConfig,
+        tags: tuple[str, ...],
+        *,
+        smoothing: float = 0.0,
+        weight_C: Tensor | None = None,
+    ) -> None:
+        super().__init__()
+        self.tokens = TokenHead(encoder, len(tags))
+        self.tags, self.smoothing = tags, smoothing
+        self.register_buffer("weight_C", weight_C, persistent=False)
+
+    @property
+    @override
+    def standard(self) -> StandardHead:
+        return StandardHead(kind="token", layer=self.tokens, labels=self.tags)
+
+    @override
+    def count(self, batch: SampleBatch) -> int:
+        return sum(len(sample.targets["tags"]) for sample in batch.samples)
+
+    @override
+    def forward(self, encoded: Encoded) -> Tensor:
+        """(U, C) logits."""
+        position_U = packed_positions(encoded.batch, "positions")
+        return self.tokens(encoded.hidden_ND.index_select(0, position_U))  # type: ignore[no-any-return]
+
+    @override
+    def loss(self, logits: Tensor, batch: TensorBatch) -> ObjectiveLoss:
+        return one_label_loss(logits, batch.targets["tags"], weight_L=self.weight_C, smoothing=self.smoothing)
+
+    @override
+    def split(self, logits: Tensor, batch: TensorBatch) -> list[NDArray[np.float32]]:
+        """(U, C) the logits of each sample's units."""
+        counts = feature_counts(batch.batch, "positions")
+        return [part.numpy() for part in torch.split(logits.float().cpu(), counts)]

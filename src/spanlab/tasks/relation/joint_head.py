@@ -1,0 +1,322 @@
+"""`head=joint`: entities and relations in one pass, from the text alone.
+
+Every candidate span is labelled first. Scored are the pairs of the gold entities in training, and of the predicted
+entities in prediction. Every window has all candidates that it holds; whether a candidate is an entity is decided by
+the window that gives its middle most context (`is_best`).
+
+Shapes: S spans, L entity labels with "none" first, P pairs, R relations, H inner width.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from typing_extensions import override
+
+from spanlab.arrays import Integers
+from spanlab.encoder import Encoder, EncoderConfig
+from spanlab.encoder.layers import ACTIVATIONS, Dropout
+from spanlab.encoder.model import init_weights
+from spanlab.objectives.objective import ObjectiveLoss
+from spanlab.tasks.base import Encoded, Head
+from spanlab.tasks.losses import label_set_loss, one_label_loss
+from spanlab.tasks.ner.data import Entity
+from spanlab.tasks.relation.data import RelationExample, ScoredRelation, TextRelation
+from spanlab.tasks.relation.decode import PredictedEntities, ScoredPairs, merge_pairs
+from spanlab.tasks.relation.heads import (
+    RARE,
+    PairScorer,
+    RelationMethod,
+    all_pairs,
+    covered_tokens,
+    relation_targets,
+    span_rows,
+)
+from spanlab.tasks.sample import Sample, SampleBatch, TensorBatch
+from spanlab.tasks.spans.pruning import Conflict, without_conflicts
+from spanlab.tasks.spans.representation import (
+    SpanConfig,
+    SpanRepresentation,
+    feature_counts,
+    packed_spans,
+)
+from spanlab.tasks.spans.units import GoldUnits, LabelUnits, encode_units, find_gold, window_spans
+from spanlab.tasks.windows import Windower
+from spanlab.text.windows import best_windows
+
+
+class JointExtraction(RelationMethod):
+    """A sample a window, with all candidate spans in it and, if labelled, the pairs of its gold entities."""
+
+    predicts_entities = True
+
+    @property
+    def _conflict(self) -> Conflict:
+        """What two predicted entities may not do."""
+        return "crossing" if self.config.nested else "overlapping"
+
+    @override
+    def encode(self, examples: Sequence[RelationExample], windower: Windower, *, labelled: bool) -> Iterator[Sample]:
+        config = self.config
+        assert config.units != "auto", "decided by `fit`"
+        assert config.max_width is not None, "decided by `fit`"
+        all_units = encode_units(windower.tokenizer, [example.text for example in examples], config.units)
+        for index, (example, units) in enumerate(zip(examples, all_units, strict=True)):
+            gold = None
+            if labelled:
+                gold = find_gold(
+                    example.entities or (),
+                    example.row,
+                    units,
+                    self.fitted.entity_labels,
+                    max_width=config.max_width,
+                    refuse=config.data.bad_rows == "refuse",
+                    setting="max_width",
+                )
+            yield from self._encode_windows(index, units, windower, config.max_width, gold, example.relations)
+
+    def _encode_windows(
+        self,
+        index: int,
+        units: LabelUnits,
+        windower: Windower,
+        max_width: int,
+        gold: GoldUnits | None,
+        relations: Sequence[TextRelation],
+    ) -> Iterator[Sample]:
+        windows = windower.single(units.tokens)
+        best_N = best_windows([window.first for window in windows], windows[-1].first.end)
+        for window_index, window in enumerate(windows):
+            first, last, middle = window_spans(units, window, max_width)
+            shift = window.first_start - window.first.start
+            first_tokens, last_tokens = units.first_tokens[first] + shift, units.last_tokens[last] + shift
+            targets: dict[str, NDArray[np.generic]] = {}
+            entities = np.zeros(0, np.int64)
+            if gold is not None:
+                keys, gold_keys = (first * len(units) + last, gold.first * len(units) + gold.last)
+                targets, entities = self._targets(keys, gold_keys, gold, relations)
+            yield Sample(
+                example=index,
+                sequences=(window.sequence,),
+                features={
+                    "first": first_tokens,
+                    "last": last_tokens,
+                    "widths": last - first + 1,
+                    "starts": units.starts[first],
+                    "ends": units.ends[last],
+                    "is_best": best_N[middle] == window_index,
+                },
+                targets=targets,
+                fixed=covered_tokens(len(window.sequence), first_tokens[entities], last_tokens[entities]),
+                truncated=window.truncated,
+            )
+
+    def _targets(
+        self, keys: Integers, gold_keys: Integers, gold: GoldUnits, relations: Sequence[TextRelation]
+    ) -> tuple[dict[str, NDArray[np.generic]], Integers]:
+        """Labels of the candidates, pairs of gold entities and their relations; and which candidates are entities.
+
+        `keys` are the ascending keys of the candidates, `gold_keys` those of the gold entities.
+        """
+        inside = np.isin(gold_keys, keys)
+        candidates = np.searchsorted(keys, gold_keys[inside])
+        labels = np.zeros(len(keys), np.int64)
+        labels[candidates] = gold.labels[inside] + 1
+        entities, kept = np.unique(candidates, return_index=True)
+        heads, tails = all_pairs(len(entities))
+        # Two gold entities of one span are one candidate: relations of either are relations of it.
+        indices = gold.numbers[inside]
+        kept_indices = indices[kept]
+        merged = dict(zip(indices.tolist(), kept_indices[np.searchsorted(entities, candidates)].tolist(), strict=True))
+        inside_relations = [
+            TextRelation(head=merged[relation.head], tail=merged[relation.tail], label=relation.label)
+            for relation in relations
+            if relation.head in merged and relation.tail in merged
+        ]
+        targets: dict[str, NDArray[np.generic]] = {
+            "labels": labels,
+            "heads": entities[heads],
+            "tails": entities[tails],
+            "relations": relation_targets(
+                kept_indices[heads], kept_indices[tails], inside_relations, self.fitted.labels
+            ),
+        }
+        return targets, entities
+
+    @override
+    def layers(self, encoder: Encoder) -> "JointHead":
+        return JointHead(
+            encoder.config,
+            self.config.span,
+            labels=len(self.fitted.entity_labels) + 1,
+            relations=len(self.fitted.labels),
+            inner_width=self.config.inner_width,
+            conflict=self._conflict,
+        )
+
+    @override
+    def decode(
+        self, example: RelationExample, samples: Sequence[Sample], outputs: Sequence[ScoredPairs]
+    ) -> tuple[tuple[Entity, ...], tuple[ScoredRelation, ...]]:
+        """The entities of all windows together, and the relations of pairs whose ends are both among them."""
+        candidates = [
+            candidate
+            for sample, output in zip(samples, outputs, strict=True)
+            for candidate in _entities_of_window(sample, output)
+        ]
+        starts, ends = (np.array([candidate[edge] for candidate in candidates], np.int64) for edge in (0, 1))
+        scores = np.array([candidate[3] for candidate in candidates], np.float64)
+        kept = without_conflicts(starts, ends - 1, scores, conflict=self._conflict)
+        entities = tuple(
+            Entity(
+                start=start,
+                end=end,
+                label=self.fitted.entity_labels[label - 1],
+                text=example.text[start:end],
+                score=round(score, 6),
+            )
+            for start, end, label, score in sorted(candidates[index] for index in kept.tolist())
+        )
+        index = {(entity.start, entity.end): index for index, entity in enumerate(entities)}
+        windows = (_pairs_of_window(sample, output, index) for sample, output in zip(samples, outputs, strict=True))
+        return entities, merge_pairs(windows, self.fitted.labels)
+
+
+def _entities_of_window(sample: Sample, output: ScoredPairs) -> Iterator[tuple[int, int, int, float]]:
+    """Start, end, label and score of the entities that no other window gives more context."""
+    assert output.entities is not None
+    predicted = zip(output.entities.spans, output.entities.labels, output.entities.scores, strict=True)
+    for span, label, score in predicted:
+        if sample.features["is_best"][span]:
+            yield int(sample.features["starts"][span]), int(sample.features["ends"][span]), int(label), float(score)
+
+
+def _pairs_of_window(
+    sample: Sample, output: ScoredPairs, index: dict[tuple[int, int], int]
+) -> tuple[Integers, Integers, NDArray[np.float32]]:
+    """The pairs whose ends are both entities, by the index of these."""
+    starts, ends = sample.features["starts"], sample.features["ends"]
+    assert output.entities is not None
+    entity_of_span = np.full(len(starts), -1, np.int64)
+    for span in output.entities.spans.tolist():
+        entity_of_span[span] = index.get((int(starts[span]), int(ends[span])), -1)
+    heads, tails = entity_of_span[output.heads], entity_of_span[output.tails]
+    known = (heads >= 0) & (tails >= 0)
+    return heads[known], tails[known], output.scores[known]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class JointLogits:
+    """Logits of a batch."""
+
+    entities_SL: Tensor
+    relations_PR: Tensor
+    predicted: tuple[PredictedEntities, ...] = ()
+    """In prediction: the entities of each sample, whose pairs were scored."""
+
+
+class JointHead(Head):
+    """A label, or none, for every candidate span, and relations of the entities."""
+
+    def __init__(
+        self,
+        encoder: EncoderConfig,
+        config: SpanConfig,
+        *,
+        labels: int,
+        relations: int,
+        inner_width: int,
+        conflict: Conflict = "overlapping",
+    ) -> None:
+        """`labels` are those of entities, "none" included; `conflict` is what predicted entities may not do."""
+        super().__init__()
+        self.spans = SpanRepresentation(encoder.width, config, dropout=encoder.dropout, init_std=encoder.init_std)
+        self.inner = nn.Linear(self.spans.features, inner_width)
+        self.classifier = nn.Linear(inner_width, labels)
+        self.dropout = Dropout(encoder.dropout)
+        self.pairs = PairScorer(encoder, self.spans, labels, relations, inner_width)
+        self.conflict: Conflict = conflict
+        for layer in (self.inner, self.classifier):
+            init_weights(layer, encoder.init_std)
+        nn.init.constant_(self.classifier.bias[:1], RARE)
+
+    @override
+    def count(self, batch: SampleBatch) -> int:
+        """A term for each pair and for each candidate."""
+        pairs = sum(len(sample.targets["relations"]) for sample in batch.samples)
+        return pairs + sum(feature_counts(batch, "first"))
+
+    @override
+    def forward(self, encoded: Encoded) -> JointLogits:
+        batch, hidden_ND = encoded.batch, encoded.hidden_ND
+        spans = packed_spans(batch)
+        inner_SH = ACTIVATIONS["gelu"](self.spans.project(hidden_ND, spans, self.inner))
+        entities_SL = self.classifier(self.dropout(inner_SH))
+        if batch.targets:
+            counts = [len(sample.targets["heads"]) for sample in batch.batch.samples]
+            heads_P, tails_P = (span_rows(batch, batch.targets[name], counts) for name in ("heads", "tails"))
+            relations_PR = self.pairs(hidden_ND, self.spans, spans, batch.targets["labels"], heads_P, tails_P)
+            return JointLogits(entities_SL=entities_SL, relations_PR=relations_PR)
+        predicted = self._predict_entities(entities_SL, batch)
+        relations_PR = self.pairs(hidden_ND, self.spans, spans, *_predicted_pairs(batch, predicted))
+        return JointLogits(entities_SL=entities_SL, relations_PR=relations_PR, predicted=predicted)
+
+    def _predict_entities(self, entities_SL: Tensor, batch: TensorBatch) -> tuple[PredictedEntities, ...]:
+        """The labelled candidates of each sample, none in conflict with one of a higher score."""
+        best = torch.softmax(entities_SL.float(), dim=-1).max(dim=-1)
+        counts = feature_counts(batch.batch, "first")
+        parts = zip(torch.split(best.indices.cpu(), counts), torch.split(best.values.cpu(), counts), strict=True)
+        predicted = []
+        for sample, (label_S, score_S) in zip(batch.batch.samples, parts, strict=True):
+            labels, scores = label_S.numpy(), score_S.numpy()
+            labelled = np.flatnonzero(labels > 0)
+            starts, ends = (sample.features[name].astype(np.int64)[labelled] for name in ("starts", "ends"))
+            spans = labelled[without_conflicts(starts, ends - 1, scores[labelled], conflict=self.conflict)]
+            predicted.append(PredictedEntities(spans=spans, labels=labels[spans], scores=scores[spans]))
+        return tuple(predicted)
+
+    @override
+    def loss(self, logits: JointLogits, batch: TensorBatch) -> ObjectiveLoss:
+        """Binary cross-entropy of every relation of every pair, and the cross-entropy of the candidates."""
+        pairs = label_set_loss(logits.relations_PR, batch.targets["relations"])
+        entities = one_label_loss(logits.entities_SL, batch.targets["labels"])
+        return ObjectiveLoss(
+            total=pairs.total * logits.relations_PR.shape[1] + entities.total,
+            count=pairs.count + entities.count,
+            tallies={"correct": pairs.tallies["correct"] + entities.tallies["correct"]},
+        )
+
+    @override
+    def split(self, logits: JointLogits, batch: TensorBatch) -> list[ScoredPairs]:
+        """The pairs of each sample with their scores, and the predicted entities."""
+        pairs = [_entity_pairs(entities) for entities in logits.predicted]
+        score_PR = torch.sigmoid(logits.relations_PR.float()).cpu()
+        scores = torch.split(score_PR, [len(heads) for heads, _ in pairs])
+        return [
+            ScoredPairs(heads=heads, tails=tails, scores=part.numpy(), entities=entities)
+            for (heads, tails), part, entities in zip(pairs, scores, logits.predicted, strict=True)
+        ]
+
+
+def _entity_pairs(entities: PredictedEntities) -> tuple[Integers, Integers]:
+    """(P,) and (P,): heads and tails of all pairs of a sample's entities, by the index of their spans."""
+    heads, tails = all_pairs(len(entities.spans))
+    return entities.spans[heads], entities.spans[tails]
+
+
+def _predicted_pairs(batch: TensorBatch, predicted: Sequence[PredictedEntities]) -> tuple[Tensor, Tensor, Tensor]:
+    """(S,) the predicted label of each span; (P,) and (P,) the rows of all pairs' heads and tails among the spans."""
+    device = batch.lengths_B.device
+    pairs = [_entity_pairs(entities) for entities in predicted]
+    counts = [len(heads) for heads, _ in pairs]
+    heads_P, tails_P = (
+        span_rows(batch, torch.from_numpy(np.concatenate(ends)).to(device), counts) for ends in zip(*pairs, strict=True)
+    )
+    types_S = torch.zeros(sum(feature_counts(batch.batch, "first")), dtype=torch.long, device=device)
+    spans = torch.from_numpy(np.concatenate([entities.spans for entities in predicted])).to(device)
+    labels = torch.from_numpy(np.concatenate([entities.labels for entities in predicted])).to(device)
+    types_S[span_rows(batch, spans, [len(entities.spans) for entities in predicted])] = labels
+    return types_S, heads_P, tails_P
