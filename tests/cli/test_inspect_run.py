@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spanlab.report.run_summary import sparkline
+from spanlab.report.run_history import sparkline
 from tests.cli.run import run_spanlab
 from tests.report.runs import write_run
 
@@ -43,7 +43,7 @@ def test_as_json(run: Path) -> None:
 
 
 def test_what_is_no_run(tmp_path: Path) -> None:
-    for folder, message in ((tmp_path, "no run"), (tmp_path / "none", "no such run folder")):
+    for folder, message in ((tmp_path, "not a run folder"), (tmp_path / "none", "no such run folder")):
         done = run_spanlab("inspect", "run", str(folder))
         assert (done.returncode, done.stdout) == (2, "")
         assert message in done.stderr

@@ -44,7 +44,7 @@ def test_ticks_are_round_few_and_inside(low: float, spread: float, wanted: int) 
     assert 1 <= len(ticks) <= wanted + 1
     margin = 1e-9 * max(abs(axis.low), abs(axis.high))
     assert all(axis.low - margin <= value <= axis.high + margin for value, _ in ticks)
-    places = axis.place(np.array([axis.low, axis.high]))
+    places = axis.to_pixels(np.array([axis.low, axis.high]))
     assert places.tolist() == pytest.approx([100.0, 0.0])
 
 
@@ -55,8 +55,8 @@ def test_axes_of_special_series() -> None:
     assert nothing.low < nothing.high
     wild = value_axis([np.array([0.01, 40.0])], [], begin=100, end=0, from_zero=False)
     assert wild.logarithmic
-    assert wild.place(np.array([0.2, 2.0, 20.0])).tolist() == sorted(
-        wild.place(np.array([0.2, 2.0, 20.0])), reverse=True
+    assert wild.to_pixels(np.array([0.2, 2.0, 20.0])).tolist() == sorted(
+        wild.to_pixels(np.array([0.2, 2.0, 20.0])), reverse=True
     )
     assert [label for _, label in wild.ticks()] == ["0.01", "0.1", "1", "10"]
     spiky = value_axis([], [np.array([1.0] * 999 + [1e3])], begin=100, end=0, from_zero=False)

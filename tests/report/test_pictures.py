@@ -13,14 +13,15 @@ import torch
 from spanlab.encoder import Encoder, preset
 from spanlab.errors import InputError
 from spanlab.report.attention import attention_of, attention_page, draw_head, look_at_attention
-from spanlab.report.layer_picture import draw_sharing
-from spanlab.report.masks import ShownToken
-from spanlab.report.span_picture import draw_objectives, longest_span
-from spanlab.report.stream_picture import draw_streams, visible_pairs
+from spanlab.report.masks import ShownToken, draw_objectives, longest_span
 from spanlab.text import Tokenizer
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 SVG = "{http://www.w3.org/2000/svg}"
+FIGURES = runpy.run_path(str(DOCS / "draw_figures.py"))
+draw_sharing, draw_streams, visible_pairs = (
+    FIGURES[name] for name in ("draw_sharing", "draw_streams", "visible_pairs")
+)
 
 
 def _texts(svg: str) -> list[str]:
@@ -112,7 +113,7 @@ def test_a_head_or_a_text_beyond_the_model_is_refused(tiny_model: Path) -> None:
 
 
 def test_figures_of_the_documentation_are_what_the_code_draws(minilm: Path) -> None:
-    drawn = runpy.run_path(str(DOCS / "draw_figures.py"))["FIGURES"]
+    drawn = FIGURES["FIGURES"]
     for name in ("objectives", "sharing", "streams"):
         assert (DOCS / "images" / f"{name}.svg").read_text(encoding="utf-8") == drawn[name](), name
     # The last digits of a weight are the machine's.

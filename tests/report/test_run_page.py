@@ -11,10 +11,8 @@ import pytest
 
 from spanlab.errors import InputError
 from spanlab.inference.fill_result import Candidate, Filling, FillResult, Place, Run
-from spanlab.report.run_files import read_run
-from spanlab.report.run_history import History
+from spanlab.report.run_history import History, read_run, summarise
 from spanlab.report.run_page import Section, run_page
-from spanlab.report.run_summary import summarise
 from tests.report.runs import records, write_run
 
 VOID = {"meta", "br", "line", "polyline", "circle"}
@@ -201,8 +199,8 @@ def test_steps_done_again_count_once(tmp_path: Path) -> None:
             r"jsonl:2: not a ",
         ),
         ("metrics.jsonl", '{"split": "train"}\n{"step": 2, "split": "train"}\n', r"jsonl:1: not a record"),
-        ("config.yaml", "[1, 2]", r"config\.yaml: not a run's config"),
-        ("config.yaml", "a: [", r"config\.yaml: not a run's config"),
+        ("config.yaml", "[1, 2]", r"config\.yaml: not the config of a run"),
+        ("config.yaml", "a: [", r"config\.yaml: not the config of a run"),
         ("status.json", "[]", r"status\.json: not a JSON object"),
         ("fillings.json", '{"after": [{"txt": ""}]}', r"fillings\.json: unknown key 'txt' \(did you mean 'text'"),
     ],
@@ -214,7 +212,7 @@ def test_damaged_files_are_named(name: str, content: str, message: str, run: Pat
 
 
 def test_what_is_no_run(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no run: neither"):
+    with pytest.raises(InputError, match="not a run folder: neither"):
         run_page(tmp_path)
     with pytest.raises(InputError, match="no such run folder"):
         run_page(tmp_path / "nowhere")

@@ -13,7 +13,7 @@ from spanlab.encoder import CausalLMHead, Encoder, preset
 from spanlab.pretraining.examples import Examples
 from spanlab.pretraining.recipe import load_recipe
 from spanlab.report.orders import mask_cells, report_orders
-from spanlab.report.visibility import Cell, report_sight, sight_of, sight_svg
+from spanlab.report.visibility import Cell, block_visibility, report_visibility, visibility_svg
 from spanlab.text.tokenizer import Kind
 from tests.cli.run import run_here
 from tests.pretraining.making import make_tokenizer, prepare, write_text
@@ -42,7 +42,7 @@ def examples_of(name: str, corpora: dict[str, Path], *overrides: str) -> Example
 def test_gpt_is_drawn_as_the_model_reads(corpora: dict[str, Path]) -> None:
     """A token is coloured as seen where the prediction of another has a gradient through it, and nowhere else."""
     examples = examples_of("gpt", corpora)
-    sight, batch = sight_of(examples, 3), examples.batch([3])
+    sight, batch = block_visibility(examples, 3), examples.batch([3])
     encoder = Encoder(preset("gpt", "tiny", vocab_size=300).without_dropout())
     head = CausalLMHead(encoder.config)
     read = encoder.word_table[torch.from_numpy(batch.input_ids)][None].detach().requires_grad_()
@@ -56,42 +56,42 @@ def test_gpt_is_drawn_as_the_model_reads(corpora: dict[str, Path]) -> None:
         through = gradient[0].abs().sum(dim=1) > 0
         assert (sight.cells[place, :-1] == Cell.SEEN).tolist() == through.tolist()
         assert sight.cells[place, place] == Cell.ITSELF
-    assert sight.asked.sum() == len(batch.targets)
+    assert sight.predicted.sum() == len(batch.targets)
 
 
 def test_elmo_sees_one_side_with_each_reader(corpora: dict[str, Path]) -> None:
-    sight = sight_of(examples_of("elmo", corpora), 1)
+    sight = block_visibility(examples_of("elmo", corpora), 1)
     rows, columns = np.indices(sight.cells.shape)
     assert ((sight.cells == Cell.SEEN) == (columns < rows)).all()
-    assert ((sight.cells == Cell.SEEN_FROM_BEHIND) == (columns > rows)).all()
-    assert sight.asked.all()
+    assert ((sight.cells == Cell.SEEN_BACKWARD) == (columns > rows)).all()
+    assert sight.predicted.all()
     assert sight.seen_share == pytest.approx((1 - 1 / len(rows)) / 2)
 
 
 def test_orders_are_those_of_the_order_report(corpora: dict[str, Path]) -> None:
     examples = examples_of("xlnet", corpora)
     for sight, block in zip(
-        report_sight(examples, blocks=8).blocks, report_orders(examples, blocks=8).blocks, strict=True
+        report_visibility(examples, blocks=8).blocks, report_orders(examples, blocks=8).blocks, strict=True
     ):
         expected = mask_cells(block)
-        for cell, number in ((Cell.HIDDEN, 0), (Cell.SEEN_UNASKED, 1), (Cell.SEEN, 2), (Cell.ITSELF, 3)):
+        for cell, number in ((Cell.HIDDEN, 0), (Cell.SEEN_BY_OTHERS, 1), (Cell.SEEN, 2), (Cell.ITSELF, 3)):
             assert ((sight.cells == cell) == (expected == number)).all()
 
 
 def test_masks_hide_a_token_from_all(corpora: dict[str, Path]) -> None:
     examples = examples_of("bert", corpora)
     for number in range(20):
-        sight, batch = sight_of(examples, number), examples.batch([number])
-        assert np.flatnonzero(sight.asked).tolist() == batch.positions.tolist()
+        sight, batch = block_visibility(examples, number), examples.batch([number])
+        assert np.flatnonzero(sight.predicted).tolist() == batch.positions.tolist()
         changed, itself = batch.input_ids != batch.original_ids, np.eye(len(batch.input_ids), dtype=bool)
-        assert ((sight.cells == Cell.REPLACED) == (changed[None] & ~(itself & sight.asked[:, None]))).all()
+        assert ((sight.cells == Cell.REPLACED) == (changed[None] & ~(itself & sight.predicted[:, None]))).all()
         assert not (sight.cells == Cell.HIDDEN).any()
 
 
 @pytest.mark.parametrize("name", KINDS)
 def test_the_picture_holds_every_pair_and_every_token(name: str, corpora: dict[str, Path]) -> None:
-    report = report_sight(examples_of(name, corpora))
-    picture = ElementTree.fromstring(sight_svg(report))
+    report = report_visibility(examples_of(name, corpora))
+    picture = ElementTree.fromstring(visibility_svg(report))
     space = "{http://www.w3.org/2000/svg}"
     size, kinds = len(report.blocks[0].tokens), len(np.unique(report.blocks[0].cells))
     assert len(list(picture.iter(f"{space}rect"))) == 1 + size**2 + kinds

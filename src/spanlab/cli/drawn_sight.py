@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from spanlab.cli.output import print_table
 
 if TYPE_CHECKING:
-    from spanlab.report.visibility import SightReport, Visibility
+    from spanlab.report.visibility import Visibility, VisibilityReport
 
 _SHOWN = 48
 """Rows and columns of a square that fit a terminal."""
@@ -13,12 +13,12 @@ _SIGNS = "·░█▒×◆"
 """By `Cell`."""
 
 
-def sight_statistics(report: "SightReport") -> dict[str, object]:
+def sight_statistics(report: "VisibilityReport") -> dict[str, object]:
     """For JSON."""
     return {"samples": report.samples, "predicted_share": report.predicted_share, "seen_share": report.seen_share}
 
 
-def draw_sight(report: "SightReport") -> None:
+def draw_sight(report: "VisibilityReport") -> None:
     """The squares of the blocks, and the shares."""
     from rich.console import Console
 

@@ -39,7 +39,7 @@ def masks(
     from spanlab.pretraining.examples import Examples
     from spanlab.pretraining.recipe import load_recipe
     from spanlab.report.masks import masks_page, report_masks
-    from spanlab.report.visibility import report_sight
+    from spanlab.report.visibility import report_visibility
 
     settings = load_recipe(recipe, overrides or [])
     examples = Examples(PreparedCorpus.open(data), settings)
@@ -56,26 +56,26 @@ def masks(
         html.write_text(masks_page(report), encoding="utf-8")
         note(f"wrote {html}")
     if as_json:
-        print_json({**_statistics(report), "seen_share": report_sight(examples, epoch=epoch).seen_share})
+        print_json({**_statistics(report), "seen_share": report_visibility(examples, epoch=epoch).seen_share})
     else:
         _draw(report)
 
 
 def _write_picture(examples: "Examples", epoch: int, svg: Path) -> None:
-    from spanlab.report.visibility import report_sight, sight_svg
+    from spanlab.report.visibility import report_visibility, visibility_svg
 
-    svg.write_text(sight_svg(report_sight(examples, epoch=epoch)), encoding="utf-8")
+    svg.write_text(visibility_svg(report_visibility(examples, epoch=epoch)), encoding="utf-8")
     note(f"wrote {svg}")
 
 
 def _show_sight(examples: "Examples", blocks: int, epoch: int, html: Path | None, *, as_json: bool) -> None:
     """Where nothing is masked and nothing permuted, the direction of reading is what there is to see."""
     from spanlab.cli.drawn_sight import draw_sight, sight_statistics
-    from spanlab.report.visibility import report_sight, sight_page
+    from spanlab.report.visibility import report_visibility, visibility_page
 
-    report = report_sight(examples, blocks=blocks, epoch=epoch)
+    report = report_visibility(examples, blocks=blocks, epoch=epoch)
     if html is not None:
-        html.write_text(sight_page(report), encoding="utf-8")
+        html.write_text(visibility_page(report), encoding="utf-8")
         note(f"wrote {html}")
     if as_json:
         print_json(sight_statistics(report))

@@ -8,8 +8,7 @@ import typer
 from spanlab.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
-    from spanlab.report.run_history import History
-    from spanlab.report.run_summary import Course, RunSummary
+    from spanlab.report.run_history import Course, History, RunSummary
 
 _HIGHLIGHTS = (
     *("system", "task", "model", "size", "seed", "objectives", "data.length", "masking.law", "masking.ratio"),
@@ -26,9 +25,7 @@ def run(
 
     Example: spanlab inspect run runs/novels
     """
-    from spanlab.report.run_files import read_run
-    from spanlab.report.run_history import History
-    from spanlab.report.run_summary import summarise
+    from spanlab.report.run_history import History, read_run, summarise
 
     files = read_run(folder)
     history = History(files.records)
@@ -80,7 +77,7 @@ def _print(summary: "RunSummary", history: "History", settings: dict[str, Any]) 
 
 def _losses(history: "History") -> list[tuple[str, str]]:
     """The loss as a line of small bars, for each split that has told one."""
-    from spanlab.report.run_summary import sparkline
+    from spanlab.report.run_history import sparkline
 
     told = {"train": history.series("train", "loss"), "dev": history.series("dev", "loss")}
     return [(f"{split} loss", sparkline(series.values)) for split, series in told.items() if len(series) > 1]

@@ -8,11 +8,9 @@ from typing import Literal
 from spanlab.quickstart import plan
 from spanlab.quickstart.next_commands import next_commands
 from spanlab.quickstart.results import QuickstartResults, Sample, SampleSpan
-from spanlab.report.curves import Chart, Line, draw_chart, smooth
+from spanlab.report.curves import Chart, Line, draw_chart, draw_curves, smooth
 from spanlab.report.number_format import duration
-from spanlab.report.run_curves import draw_curves
-from spanlab.report.run_files import read_run
-from spanlab.report.run_history import History
+from spanlab.report.run_history import History, read_run
 from spanlab.report.run_page import Section, html_page
 from spanlab.tasks.spans.html import draw_spans
 

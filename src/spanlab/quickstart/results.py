@@ -12,7 +12,7 @@ from spanlab.quickstart import plan
 from spanlab.quickstart.folder import QuickstartFolder
 from spanlab.quickstart.plan import QuickstartTask
 from spanlab.quickstart.training_steps import steps_of
-from spanlab.report.run_files import read_run
+from spanlab.report.run_history import read_run
 from spanlab.tasks.ner.data import NerResult
 from spanlab.tasks.qa.data import QaResult
 

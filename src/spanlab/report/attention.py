@@ -1,8 +1,8 @@
-"""Attention to look at: how much of each token goes into each other, head by head.
+"""Attention weights of a model on a text, head by head.
 
-What enters is a model and a text; what leaves are the weights as plain arrays, one head drawn as an SVG, or all of them
-as a page that needs nothing beside it. Rows ask, columns answer, every row adds up to one. A head says where a layer
-looked, not why the model decided as it did.
+What enters is a model and a text; what leaves are the weights as arrays, one head as an SVG, or all of them as a
+self-contained page. Rows are queries, columns are keys; every row sums to one. A head shows where a layer attends,
+not why the model decides as it does.
 
 Shapes: L layers, H heads, T tokens.
 """
@@ -38,35 +38,35 @@ class AttentionReport:
         layers, heads = self.weights_LHTT.shape[:2]
         if not (1 <= layer <= layers and 1 <= head <= heads):
             raise InputError(f"there is no head {layer}.{head}", fix=f"the model has {layers} layers of {heads} heads")
-        found: Weights = self.weights_LHTT[layer - 1, head - 1]
-        return found
+        weights_TT: Weights = self.weights_LHTT[layer - 1, head - 1]
+        return weights_TT
 
 
 def look_at_attention(folder_or_id: str | Path, text: str) -> AttentionReport:
-    """Read a text with the model of a folder, a run or a hub id."""
+    """The attention of the model of a folder, a run or a hub id on a text."""
     model = load_model(folder_or_id)
     assert model.folder is not None
     return attention_of(model.encoder, Tokenizer.load(model.folder), text, title=str(folder_or_id))
 
 
 def attention_of(encoder: Encoder, tokenizer: Tokenizer, text: str, *, title: str = "") -> AttentionReport:
-    """Read a text with a model in memory."""
+    """The attention of an encoder in memory on a text."""
     ids = [tokenizer.cls_id, *tokenizer.encode(text).ids.tolist(), tokenizer.sep_id]
     limit = encoder.config.max_positions
     if len(ids) > limit:
-        raise InputError(f"the text has {len(ids)} tokens and the model takes {limit}", fix="give a shorter text")
+        raise InputError(f"the text has {len(ids)} tokens; the model takes {limit}", fix="give a shorter text")
     was_training = encoder.training
     with torch.inference_mode():
-        found = encoder.eval()(torch.tensor([ids], device=encoder.word_table.device), output_attentions=True)
+        output = encoder.eval()(torch.tensor([ids], device=encoder.word_table.device), output_attentions=True)
     encoder.train(was_training)
-    if found.attentions is None:
-        raise InputError(f"an encoder of the kind {encoder.config.architecture} has no attention to show")
-    weights = torch.stack([layer[0] for layer in found.attentions]).float().cpu().numpy()
+    if output.attentions is None:
+        raise InputError(f"an encoder of the architecture {encoder.config.architecture} has no attention weights")
+    weights = torch.stack([layer[0] for layer in output.attentions]).float().cpu().numpy()
     return AttentionReport(title=title, tokens=tuple(tokenizer.vocabulary[i] for i in ids), weights_LHTT=weights)
 
 
 def draw_head(report: AttentionReport, layer: int, head: int) -> str:
-    """One head as an SVG: a square a pair of tokens, the darker the more."""
+    """One head as an SVG: a square for each pair of tokens, the darker the larger the weight."""
     weights_TT = report.head(layer, head)
     side = max(width_of(token, size=12) for token in report.tokens) + 16
     size = side + _CELL * len(report.tokens) + 12
@@ -81,14 +81,14 @@ def draw_head(report: AttentionReport, layer: int, head: int) -> str:
 
 
 def _cell(side: float, row: int, column: int, weight: float) -> str:
-    place = f'x="{side + column * _CELL:.0f}" y="{side + row * _CELL:.0f}" width="{_CELL - 1:.0f}"'
-    return f'<rect {place} height="{_CELL - 1:.0f}" fill="{_shade(weight)}"><title>{weight:.2f}</title></rect>'
+    area = f'x="{side + column * _CELL:.0f}" y="{side + row * _CELL:.0f}" width="{_CELL - 1:.0f}"'
+    return f'<rect {area} height="{_CELL - 1:.0f}" fill="{_shade(weight)}"><title>{weight:.2f}</title></rect>'
 
 
 def _shade(weight: float) -> str:
-    """From the paper's grey to the blue of a full weight, in sixteen steps that rounding hardly moves."""
+    """From light grey to the blue of a weight of one, in sixteen steps, so that rounding errors hardly change it."""
     share = round(min(1.0, weight**0.7) * 16) / 16
-    light, dark = (tuple(int(colour[place : place + 2], 16) for place in (1, 3, 5)) for colour in (PALE, "#173f80"))
+    light, dark = (tuple(int(colour[start : start + 2], 16) for start in (1, 3, 5)) for colour in (PALE, "#173f80"))
     mixed = (round(a + (b - a) * share) for a, b in zip(light, dark, strict=True))
     return "#" + "".join(f"{value:02x}" for value in mixed)
 
@@ -101,7 +101,7 @@ img {{ width: 20rem; border: 1px solid #ccd3db; }}
 
 
 def attention_page(report: AttentionReport) -> str:
-    """All heads as one self-contained HTML page, a row of pictures a layer."""
+    """All heads as one self-contained HTML page, a row of pictures for each layer."""
     layers, heads = report.weights_LHTT.shape[:2]
     rows = []
     for layer in range(1, layers + 1):
@@ -110,7 +110,7 @@ def attention_page(report: AttentionReport) -> str:
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>Attention: {escape(report.title)}</title>'
         f"<style>{_STYLE}</style><h1>Attention: {escape(report.title)}</h1>"
-        f"<p>Rows ask, columns answer; every row adds up to one.</p>{''.join(rows)}</html>\n"
+        f"<p>Rows are queries, columns are keys; every row sums to one.</p>{''.join(rows)}</html>\n"
     )
 
 

@@ -1,11 +1,15 @@
 """What a recipe's masks look like: sample blocks token by token, and statistics against the law.
 
 What enters are the examples of a corpus under a recipe; what leaves is a `MaskReport` of plain values, which the
-command line draws in colours and `masks_page` as a self-contained HTML page.
+command line draws in colours and `masks_page` as a self-contained HTML page. `draw_objectives` draws the two
+objectives of SpanBERT on one block as an SVG: every masked token is predicted from its own position (MLM), and every
+token of a span also from the two tokens just outside it and its position in it (SBO, drawn for the longest span).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -17,10 +21,14 @@ from spanlab.corruption.span_law import LengthLaw, draw_spans
 from spanlab.corruption.units import tokens_of, words_of
 from spanlab.errors import ConfigError
 from spanlab.pretraining.examples import Examples
+from spanlab.report.svg import BLUE, FAINT, GREEN, INK, PALE, RED, YELLOW, arrow, box, picture, width_of, words
 
 Fate = Literal["text", "special", "masked", "replaced", "kept"]
 _SAMPLE = 512
-"""Blocks that the statistics are taken over, at the most."""
+"""Blocks that the statistics are taken over, at most."""
+_FILLS = {"masked": BLUE, "replaced": RED, "kept": GREEN}
+_MARGIN, _GAP, _ROW = 20.0, 6.0, 34.0
+"""Of the picture of the objectives, in pixels."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +36,7 @@ class ShownToken:
     """One token of a sample block."""
 
     text: str
-    """What was there."""
+    """The original."""
     seen: str
     """What the encoder sees."""
     fate: Fate
@@ -41,7 +49,7 @@ class ShownToken:
 
 @dataclass(frozen=True)
 class Histogram:
-    """Shares of lengths 1, 2, …: as found, and as the law says (empty where there is none)."""
+    """Shares of lengths 1, 2, …: as observed, and as the law says (empty if there is none)."""
 
     title: str
     found: tuple[float, ...]
@@ -73,7 +81,7 @@ def report_masks(examples: Examples, *, blocks: int = 3, epoch: int = 0) -> Mask
         cause = (
             f"the {examples.recipe.system} recipe masks nothing: each token is predicted from those on one side of it"
         )
-        raise ConfigError(cause, fix="take a recipe with masks, such as spanbert")
+        raise ConfigError(cause, fix="use a recipe with masks, such as spanbert")
     count = min(len(examples), max(blocks, _SAMPLE))
     batch = examples.batch(np.arange(count), epoch)
     fate = _fates(batch)
@@ -83,7 +91,7 @@ def report_masks(examples: Examples, *, blocks: int = 3, epoch: int = 0) -> Mask
     shares = {name: float(np.mean(fate == name)) if len(fate) else 0.0 for name in ("masked", "replaced", "kept")}
     return MaskReport(
         title=f"{examples.recipe.system}, law {examples.recipe.masking.law}",
-        blocks=tuple(_show(examples, number, epoch) for number in range(min(blocks, count))),
+        blocks=tuple(_show(examples, index, epoch) for index in range(min(blocks, count))),
         samples=count,
         masked_share=masked_share,
         fates=shares,
@@ -95,7 +103,7 @@ def report_masks(examples: Examples, *, blocks: int = 3, epoch: int = 0) -> Mask
 
 
 def _fates(batch: ExampleBatch) -> np.ndarray[tuple[int], np.dtype[np.str_]]:
-    """(K,) what became of each predicted token."""
+    """(K,) what was done to each predicted token."""
     seen = batch.input_ids[batch.positions]
     changed = seen != batch.targets
     mask_id = int(np.bincount(seen[changed]).argmax()) if changed.any() else -1
@@ -108,7 +116,7 @@ def _shares_of(lengths: np.ndarray[tuple[int], np.dtype[np.int64]], longest: int
 
 
 def _drawn(examples: Examples, count: int, epoch: int) -> Histogram | None:
-    """Lengths before merging, block ends and the budget, beside the law that they follow."""
+    """Lengths as drawn, before merging, block ends and the budget, beside the law that they follow."""
     config = examples.recipe.masking
     if config.law == "ngram":
         expected = ngram_probabilities(config.max_length, favour_short=config.favour_short)
@@ -124,8 +132,8 @@ def _drawn(examples: Examples, count: int, epoch: int) -> Histogram | None:
     return Histogram(f"spans as drawn, in {config.unit}s", found, tuple(law.probabilities.tolist()))
 
 
-def _show(examples: Examples, number: int, epoch: int) -> tuple[ShownToken, ...]:
-    tokens, batch = examples.token_batch([number]), examples.batch([number], epoch)
+def _show(examples: Examples, index: int, epoch: int) -> tuple[ShownToken, ...]:
+    tokens, batch = examples.token_batch([index]), examples.batch([index], epoch)
     vocabulary = examples.corpus.tokenizer.vocabulary
     fate = np.where(tokens.maskable, "text", "special").astype("<U8")
     if len(batch.input_ids) == len(tokens.ids):
@@ -137,13 +145,13 @@ def _show(examples: Examples, number: int, epoch: int) -> tuple[ShownToken, ...]
         ShownToken(
             text=vocabulary[original],
             seen=vocabulary[seen],
-            fate=fate[place].item(),
-            begins_word=bool(tokens.word_starts[place]),
-            begins_span=place in first,
-            ends_span=place in last,
-            boundary=place in outside,
+            fate=fate[position].item(),
+            begins_word=bool(tokens.word_starts[position]),
+            begins_span=position in first,
+            ends_span=position in last,
+            boundary=position in outside,
         )
-        for place, (original, seen) in enumerate(zip(batch.original_ids, batch.input_ids, strict=True))
+        for position, (original, seen) in enumerate(zip(batch.original_ids, batch.input_ids, strict=True))
     )
 
 
@@ -173,8 +181,8 @@ def masks_page(report: MaskReport) -> str:
     ]
     table = "".join(f"<tr><td>{escape(name)}</td><td><b>{escape(value)}</b></td></tr>" for name, value in facts)
     legend = "".join(
-        f'<span><span class="t {kind}">{label}</span></span>'
-        for kind, label in (
+        f'<span><span class="t {css}">{label}</span></span>'
+        for css, label in (
             ("masked", "[MASK] is seen"),
             ("replaced", "another token is seen"),
             ("kept", "kept, and predicted"),
@@ -206,12 +214,66 @@ def _token(token: ShownToken) -> str:
 def _chart(histogram: Histogram) -> str:
     top = max((*histogram.found, *histogram.expected, 1e-9))
     rows = []
-    for number in range(max(len(histogram.found), len(histogram.expected))):
+    for index in range(max(len(histogram.found), len(histogram.expected))):
         bars = []
-        for shares, kind in ((histogram.found, "bar"), (histogram.expected, "bar law")):
-            if number < len(shares):
-                width = 360 * shares[number] / top
-                bars.append(f'<div><span class="{kind}" style="width:{width:.0f}px"></span> {shares[number]:.2%}</div>')
-        rows.append(f'<tr><th>{number + 1}</th><td style="text-align:left">{"".join(bars)}</td></tr>')
-    note = "<p><small>Blue: found. Yellow: the law.</small></p>" if histogram.expected else ""
+        for shares, css in ((histogram.found, "bar"), (histogram.expected, "bar law")):
+            if index < len(shares):
+                width = 360 * shares[index] / top
+                bars.append(f'<div><span class="{css}" style="width:{width:.0f}px"></span> {shares[index]:.2%}</div>')
+        rows.append(f'<tr><th>{index + 1}</th><td style="text-align:left">{"".join(bars)}</td></tr>')
+    note = "<p><small>Blue: observed. Yellow: the law.</small></p>" if histogram.expected else ""
     return f"<h2>Lengths: {escape(histogram.title)}</h2>{note}<table>{''.join(rows)}</table>"
+
+
+def draw_objectives(tokens: Sequence[ShownToken]) -> str:
+    """Three rows: the targets, below them the input of the encoder, and at the bottom the span boundary objective."""
+    edges = [_MARGIN]
+    for token in tokens:
+        edges.append(edges[-1] + max(width_of(token.text), width_of(token.seen)) + 14 + _GAP)
+    columns = [(left, right - _GAP) for left, right in pairwise(edges)]
+    parts = [
+        words(_MARGIN, 22, "MLM: each masked token from its own position", colour=BLUE, size=12),
+        *(part for token, column in zip(tokens, columns, strict=True) for part in _objective_token(token, column)),
+        *_boundary_objective(tokens, columns),
+    ]
+    return picture(edges[-1] + _MARGIN - _GAP, 258, parts, title="The objectives of SpanBERT on a block")
+
+
+def _objective_token(token: ShownToken, column: tuple[float, float]) -> list[str]:
+    left, right = column
+    middle = (left + right) / 2
+    fill = _FILLS.get(token.fate, PALE)
+    line = YELLOW if token.boundary else "none"
+    ink = "#ffffff" if token.fate in _FILLS else FAINT if token.fate == "special" else INK
+    parts = [box(left, 90, right - left, _ROW, fill=fill, line=line)]
+    parts.append(words(middle, 112, token.seen, colour=ink, anchor="middle"))
+    if token.fate in _FILLS:
+        parts += [arrow(middle, 88, middle, 56, colour=fill), words(middle, 50, token.text, anchor="middle")]
+    return parts
+
+
+def _boundary_objective(tokens: Sequence[ShownToken], columns: Sequence[tuple[float, float]]) -> list[str]:
+    span = longest_span(tokens)
+    if span is None:
+        return []
+    first, last = span
+    outside = [sum(columns[position]) / 2 for position in (first - 1, last + 1)]
+    parts = []
+    for position in range(first, last + 1):
+        middle = sum(columns[position]) / 2
+        parts += [arrow(x, 126, middle, 196, colour=YELLOW) for x in outside]
+        parts.append(words(middle, 214, tokens[position].text, anchor="middle"))
+        parts.append(words(middle, 232, f"p{position - first + 1}", size=11, colour=FAINT, anchor="middle"))
+    caption = "SBO: each token of a span from the two tokens outside it and its position p"
+    return [*parts, words(_MARGIN, 250, caption, colour=YELLOW, size=12)]
+
+
+def longest_span(tokens: Sequence[ShownToken]) -> tuple[int, int] | None:
+    """The first and the last position of the longest span that has a token on both sides."""
+    spans: list[tuple[int, int]] = []
+    first = 0
+    for position, token in enumerate(tokens):
+        first = position if token.begins_span else first
+        if token.ends_span and first > 0 and position + 1 < len(tokens):
+            spans.append((first, position))
+    return max(spans, key=lambda span: span[1] - span[0], default=None)

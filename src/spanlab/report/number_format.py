@@ -1,4 +1,4 @@
-"""Figures as people read them: short, with the digits that matter."""
+"""Numbers as people read them: short, with the digits that matter."""
 
 import math
 
@@ -20,13 +20,13 @@ def short(value: float) -> str:
 
 
 def scientific(value: float) -> str:
-    """Two digits and a power: 1e-4, 2.5e-3."""
+    """Two digits and an exponent: 1e-4, 2.5e-3."""
     digits, power = f"{value:.1e}".split("e")
     return f"{digits.removesuffix('.0')}e{int(power)}" if value else "0"
 
 
 def share(value: float) -> str:
-    """As percent."""
+    """A ratio as a percentage."""
     return f"{100 * value:.3g} %"
 
 
@@ -38,12 +38,12 @@ def duration(seconds: float) -> str:
     hours, minutes = divmod(minutes, 60)
     days, hours = divmod(hours, 24)
     parts = [(days, "d"), (hours, "h"), (minutes, "min"), (rest, "s")]
-    first = next(number for number, (count, _) in enumerate(parts) if count)
+    first = next(index for index, (count, _) in enumerate(parts) if count)
     return " ".join(f"{count} {unit}" for count, unit in parts[first : first + 2])
 
 
 def size(count: int) -> str:
-    """Bytes."""
+    """A number of bytes: 1.5 GB, 20 kB."""
     for limit, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
         if count >= limit:
             return f"{count / limit:.3g} {unit}"
@@ -51,7 +51,7 @@ def size(count: int) -> str:
 
 
 def plain(value: object) -> str:
-    """A setting or a finding of any kind, without brackets and quotes."""
+    """A value of any type without brackets and quotes."""
     if isinstance(value, float):
         return short(value)
     if isinstance(value, list | tuple):

@@ -1,8 +1,8 @@
-"""What a recipe's orders of prediction look like: who is predicted when, and who sees whom.
+"""What a recipe's orders of prediction look like: when each token is predicted, and which tokens it sees.
 
 What enters are the examples of a corpus under a recipe with `masking.law: permutation`; what leaves is an `OrderReport`
-of plain values, which the command line draws and `orders_page` as a self-contained HTML page. A mask is drawn with a
-row for every token that asks and a column for every token that may be seen.
+of plain values, which the command line draws in the terminal and `orders_page` as a self-contained HTML page. An
+attention mask has a row for every token and a column for every token it may see.
 """
 
 import struct
@@ -23,23 +23,23 @@ Colour = tuple[int, int, int]
 
 
 def palette_png(cells: NDArray[np.integer], palette: Sequence[Colour]) -> bytes:
-    """One pixel a cell (rows, columns), in the colour that the cell's number has in the palette."""
+    """A PNG of one pixel for each cell (rows, columns); cells are indices into the palette."""
     rows, columns = cells.shape
-    # Every row begins with the number of its filter, 0 for none.
+    # Every row starts with the number of its PNG filter, 0 for none.
     lines = np.zeros((rows, columns + 1), np.uint8)
     lines[:, 1:] = cells
     header = struct.pack(">IIBBBBB", columns, rows, 8, 3, 0, 0, 0)
     colours = bytes(value for colour in palette for value in colour)
     parts = ((b"IHDR", header), (b"PLTE", colours), (b"IDAT", zlib.compress(lines.tobytes(), 9)), (b"IEND", b""))
-    return b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(kind, data) for kind, data in parts)
+    return b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(name, data) for name, data in parts)
 
 
-def _chunk(kind: bytes, data: bytes) -> bytes:
-    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+def _chunk(name: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
 
 
 _SAMPLE = 128
-"""Blocks that the statistics are taken over, at the most."""
+"""Blocks that the statistics are taken over, at most."""
 _LONGEST_RUN = 12
 
 
@@ -51,9 +51,9 @@ class OrderedToken:
     begins_word: bool
     special: bool
     turn: int | None
-    """When it is predicted, from 1, among the predicted tokens of its block; None if it is not."""
+    """Its rank among the predicted tokens of the block, from 1; None if it is not predicted."""
     sees: tuple[bool, ...]
-    """For every token of the block, whether it may be known before this one is predicted."""
+    """For every token of the block, whether this one sees it."""
 
 
 @dataclass(frozen=True)
@@ -76,15 +76,15 @@ class OrderReport:
     predicted_share: float
     """Predicted tokens over all tokens, special ones included."""
     seen_share: float
-    """How much of its block a predicted token sees."""
+    """The share of its block that a predicted token sees, on average."""
     runs: tuple[float, ...]
-    """Shares of runs of 1, 2, … predicted tokens; the last counts all longer ones."""
+    """Shares of runs of 1, 2, … adjacent predicted tokens; the last includes all longer ones."""
 
 
 def report_orders(examples: Examples, *, blocks: int = 2, epoch: int = 0) -> OrderReport:
     """Look at the first samples of the corpus."""
     count = min(len(examples), max(blocks, _SAMPLE))
-    ordered = [_order(examples, number, epoch) for number in range(count)]
+    ordered = [_order(examples, index, epoch) for index in range(count)]
     predicted = [[token.turn is not None for token in block.tokens] for block in ordered]
     runs = np.array([len(list(run)) for row in predicted for is_run, run in groupby(row) if is_run])
     counts = np.bincount(np.minimum(runs, _LONGEST_RUN), minlength=_LONGEST_RUN + 1)[1:]
@@ -100,29 +100,31 @@ def report_orders(examples: Examples, *, blocks: int = 2, epoch: int = 0) -> Ord
     )
 
 
-def _order(examples: Examples, number: int, epoch: int) -> OrderedBlock:
-    tokens, batch = examples.token_batch([number]), examples.batch([number], epoch)
+def _order(examples: Examples, index: int, epoch: int) -> OrderedBlock:
+    tokens, batch = examples.token_batch([index]), examples.batch([index], epoch)
     assert batch.order is not None
     rank = batch.order.rank
     visible: Flags = rank[None, :] < batch.order.visible_below[:, None]
-    turns = {int(place): turn for turn, place in enumerate(batch.positions[np.argsort(rank[batch.positions])], start=1)}
+    turns = {
+        int(position): turn for turn, position in enumerate(batch.positions[np.argsort(rank[batch.positions])], start=1)
+    }
     vocabulary = examples.corpus.tokenizer.vocabulary
     ordered = tuple(
         OrderedToken(
-            text=vocabulary[identity],
-            begins_word=bool(tokens.word_starts[place]),
-            special=not tokens.maskable[place],
-            turn=turns.get(place),
-            sees=tuple(visible[place].tolist()),
+            text=vocabulary[token_id],
+            begins_word=bool(tokens.word_starts[position]),
+            special=not tokens.maskable[position],
+            turn=turns.get(position),
+            sees=tuple(visible[position].tolist()),
         )
-        for place, identity in enumerate(batch.input_ids.tolist())
+        for position, token_id in enumerate(batch.input_ids.tolist())
     )
-    step, stream = divmod(number, batch.streams)
+    step, stream = divmod(index, batch.streams)
     return OrderedBlock(ordered, step, stream, bool(batch.order.backward[0]))
 
 
 _PALETTE = ((238, 241, 245), (176, 196, 226), (36, 86, 166), (217, 164, 0))
-"""Hidden; seen by a token that is not predicted; seen by one that is; the token itself, where it is predicted."""
+"""Hidden; seen by a token that is not predicted; seen by one that is; the predicted token itself."""
 _STYLE = """
 body { font: 16px/1.7 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; color: #1c2733; }
 h1 { font-size: 1.5rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
@@ -136,7 +138,7 @@ table { border-collapse: collapse; } td, th { padding: 2px 12px; text-align: rig
 
 
 def mask_cells(block: OrderedBlock) -> np.ndarray[tuple[int, int], np.dtype[np.uint8]]:
-    """(T, T) which colour of the palette each pair has: rows ask, columns are seen."""
+    """(T, T) the palette index of each pair: rows see columns."""
     sees = np.array([token.sees for token in block.tokens])
     predicted = np.array([token.turn is not None for token in block.tokens])
     cells = sees.astype(np.uint8) * np.where(predicted, 2, 1)[:, None].astype(np.uint8)
@@ -150,7 +152,7 @@ def orders_page(report: OrderReport) -> str:
         ("blocks looked at", f"{report.samples:,}"),
         ("share of tokens predicted", f"{report.predicted_share:.2%}"),
         ("share of its block that a predicted token sees", f"{report.seen_share:.1%}"),
-        *((f"runs of {_run_name(number)}", f"{share:.1%}") for number, share in enumerate(report.runs, start=1)),
+        *((f"runs of {_run_name(length)}", f"{share:.1%}") for length, share in enumerate(report.runs, start=1)),
     ]
     table = "".join(f"<tr><td>{escape(name)}</td><td><b>{escape(value)}</b></td></tr>" for name, value in facts)
     names = (
@@ -167,13 +169,13 @@ def orders_page(report: OrderReport) -> str:
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>Orders: {escape(report.title)}</title>'
         f"<style>{_STYLE}</style><h1>Orders: {escape(report.title)}</h1><table>{table}</table>"
-        f"<h2>Blocks</h2><p>Predicted tokens carry their turn. Each row of a mask is a token that asks, each column "
-        f"one that may be seen.</p><p>{legend}</p>{blocks}</html>\n"
+        f"<h2>Blocks</h2><p>Predicted tokens carry their turn. Each row of a mask is a token, each column one that it "
+        f"may see.</p><p>{legend}</p>{blocks}</html>\n"
     )
 
 
 def block_title(block: OrderedBlock) -> str:
-    """Where a block stands."""
+    """The position of a block in its text stream."""
     return f"column {block.column}, step {block.step}" + (", read backwards" if block.backward else "")
 
 
@@ -187,11 +189,11 @@ def _draw_block(block: OrderedBlock) -> str:
 
 
 def _token(token: OrderedToken) -> str:
-    kind = "predicted" if token.turn is not None else "special" if token.special else "plain"
+    css = "predicted" if token.turn is not None else "special" if token.special else "plain"
     turn = "" if token.turn is None else f"<sup>{token.turn}</sup>"
     space = " " if token.begins_word or token.special else ""
-    return f'{space}<span class="t {kind}">{escape(token.text)}{turn}</span>'
+    return f'{space}<span class="t {css}">{escape(token.text)}{turn}</span>'
 
 
-def _run_name(number: int) -> str:
-    return f"{number} tokens or more" if number == _LONGEST_RUN else f"{number} token{'s' if number > 1 else ''}"
+def _run_name(length: int) -> str:
+    return f"{length} tokens or more" if length == _LONGEST_RUN else f"{length} token{'s' if length > 1 else ''}"

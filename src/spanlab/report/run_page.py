@@ -1,24 +1,31 @@
-"""A run as one HTML page that needs nothing beside it: `report.html`.
+"""A run as one self-contained HTML page: `report.html`.
 
-What enters is a run folder, of pre-training or of a task, done or going on; what leaves is the page: how far it is and
-its losses, curves, notes, fillings before and after, the config and the environment. What the folder does not hold has
-no section. A caller adds sections of its own, such as a task's errors.
+What enters is the folder of a run, of pre-training or of a task, finished or under way; what leaves is the page:
+progress and metrics, curves, notes, masks filled before and after training, the config and the environment. A section
+without content is left out. A fine-tuning run adds sections of its task: scores by label, confusions and worst errors.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from importlib import resources
 from pathlib import Path
 
-from spanlab.report.fillings_html import draw_fillings
+from spanlab.inference.fill_result import Candidate, FillResult, Law
+from spanlab.metrics.classification import ConfusionMatrix
+from spanlab.report.curves import draw_curves, metric_label
 from spanlab.report.number_format import duration, plain, share, size
-from spanlab.report.run_curves import draw_curves, label
-from spanlab.report.run_files import RunFiles, read_run
-from spanlab.report.run_history import History
-from spanlab.report.run_summary import Course, RunSummary, summarise
+from spanlab.report.run_history import Course, History, RunFiles, RunSummary, read_run, summarise
+from spanlab.tasks.result import Mistake, Scores
 
 _MOST_NOTES = 200
+_MOST_MISTAKES = 30
+_MOST_LABELS = 40
+"""A larger confusion matrix is not drawn; the scores by label are."""
+_MOST_CANDIDATES = 3
+"""Candidates shown for a mask."""
+_TIMES = {"before": "before training", "after": "after training"}
+_LAWS: dict[Law, str] = {"mlm": "MLM", "mlm+sbo": "MLM and SBO"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +34,7 @@ class Section:
 
     title: str
     html: str
-    """Markup as it is: whoever makes it escapes what comes from a file."""
+    """Inserted as it is: text from files must be escaped already."""
 
 
 def run_page(run_folder: str | Path, sections: Sequence[Section] = ()) -> str:
@@ -40,7 +47,7 @@ def run_page(run_folder: str | Path, sections: Sequence[Section] = ()) -> str:
         *(Section(title=title, html=html) for title, html in draw_curves(history).items()),
         *sections,
         Section(title="Notes", html=_notes(history)),
-        Section(title="Fillings", html=draw_fillings(run.fillings)),
+        Section(title="Fillings", html=_fillings(run.fillings)),
         Section(title="Config", html=f"<pre>{escape(run.config_text)}</pre>" if run.config_text.strip() else ""),
         Section(title="Environment", html=_environment(run)),
     ]
@@ -48,11 +55,11 @@ def run_page(run_folder: str | Path, sections: Sequence[Section] = ()) -> str:
 
 
 def html_page(title: str, headline: str, parts: Sequence[Section], style: str = "") -> str:
-    """A page in the house's style: a headline and the sections that hold anything; `style` is laid over the style."""
+    """A page in SpanLab's style: a headline and the sections that are not empty; `style` is CSS to add."""
     body = "".join(
         f"<section><h2>{escape(part.title)}</h2>{part.html}</section>" for part in parts if part.html.strip()
     )
-    own = (resources.files("spanlab.report") / "run_page.css").read_text(encoding="utf-8")
+    css = (resources.files("spanlab.report") / "run_page.css").read_text(encoding="utf-8")
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -60,7 +67,7 @@ def html_page(title: str, headline: str, parts: Sequence[Section], style: str = 
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{escape(title)}</title>
 <style>
-{own}{style}</style>
+{css}{style}</style>
 </head>
 <body><main>
 {headline}
@@ -106,15 +113,15 @@ def _courses(summary: RunSummary) -> str:
 
 
 def _course(course: Course) -> str:
-    plain = (course.train_first, course.train_now, course.dev_first, course.dev_now)
-    cells = "".join(f"<td>{_figure(value)}</td>" for value in plain)
-    best = _figure(course.dev_best)
+    values = (course.train_first, course.train_now, course.dev_first, course.dev_now)
+    cells = "".join(f"<td>{_metric(value)}</td>" for value in values)
+    best = _metric(course.dev_best)
     if course.dev_best_step is not None:
         best = f"<b>{best}</b> <small>step {course.dev_best_step:,}</small>"
-    return f"<tr><th>{escape(label(course.name))}</th>{cells}<td>{best}</td></tr>"
+    return f"<tr><th>{escape(metric_label(course.name))}</th>{cells}<td>{best}</td></tr>"
 
 
-def _figure(value: float | None) -> str:
+def _metric(value: float | None) -> str:
     return "—" if value is None else f"{value:,.1f}" if abs(value) >= 100 else f"{value:.3f}"
 
 
@@ -132,3 +139,111 @@ def _environment(run: RunFiles) -> str:
         for name, value in run.environment.items()
     )
     return f'<table class="environment">{rows}</table>' if rows else ""
+
+
+def _fillings(fillings: Mapping[str, Sequence[FillResult]]) -> str:
+    """A card for every masked text, filled before and after training side by side; empty without fillings."""
+    by_time = {time: {result.text: result for result in fillings.get(time, ())} for time in _TIMES}
+    texts = dict.fromkeys(text for results in by_time.values() for text in results)
+    return "".join(
+        _filling_card({time: results[text] for time, results in by_time.items() if text in results}) for text in texts
+    )
+
+
+def _filling_card(by_time: Mapping[str, FillResult]) -> str:
+    """One text at each time."""
+    any_time = next(iter(by_time.values()))
+    masked = _with_runs(any_time, ["&nbsp;·&nbsp;" * len(run.places) for run in any_time.runs])
+    columns = "".join(
+        f"<div><h4>{_TIMES[time]}</h4>{_filled(result)}{_candidates(result)}</div>" for time, result in by_time.items()
+    )
+    return f'<article class="filling"><p class="masked">{masked}</p><div>{columns}</div></article>'
+
+
+def _filled(result: FillResult) -> str:
+    """The text filled by the MLM head, and by both heads where there are two."""
+    lines = []
+    for law, name in _LAWS.items():
+        if any(law in run.fillings for run in result.runs):
+            # A run that the SBO head cannot fill is filled by MLM alone.
+            best = [run.fillings.get(law, run.fillings["mlm"])[0] for run in result.runs]
+            sentence = _with_runs(result, [escape(filling.text) for filling in best])
+            score = sum(filling.score for filling in best) / len(best)
+            mean = f'<small title="mean log probability of a token">{score:.2f}</small>'
+            lines.append(f'<p class="law"><small>{name}</small><span>{sentence}</span>{mean}</p>')
+    return "".join(lines)
+
+
+def _with_runs(result: FillResult, replacements: Sequence[str]) -> str:
+    """The text, escaped, with every run of masks replaced by HTML."""
+    html, done = "", 0
+    for run, replacement in zip(result.runs, replacements, strict=True):
+        html += f"{escape(result.text[done : run.start])}<mark>{replacement}</mark>"
+        done = run.end
+    return html + escape(result.text[done:])
+
+
+def _candidates(result: FillResult) -> str:
+    masks = [mask for run in result.runs for mask in run.places]
+    both = any(mask.sbo is not None for mask in masks)
+    head = "<th></th><th>MLM</th>" + ("<th>SBO</th>" if both else "")
+    rows = []
+    for number, mask in enumerate(masks, start=1):
+        by_sbo = f"<td>{_candidate_list(mask.sbo or ())}</td>" if both else ""
+        rows.append(f"<tr><th>{number}</th><td>{_candidate_list(mask.mlm)}</td>{by_sbo}</tr>")
+    return f"<details><summary>candidates</summary><table><tr>{head}</tr>{''.join(rows)}</table></details>"
+
+
+def _candidate_list(candidates: Sequence[Candidate]) -> str:
+    return ", ".join(
+        f"{'' if candidate.begins_word else '·'}{escape(candidate.text) or '␣'} "
+        f"<small>{100 * candidate.probability:.2g} %</small>"
+        for candidate in candidates[:_MOST_CANDIDATES]
+    )
+
+
+def task_sections(scores: Scores | None, mistakes: Sequence[Mistake]) -> tuple[Section, ...]:
+    """Sections for the last evaluation of a fine-tuning run; none without one."""
+    if scores is None:
+        return ()
+    parts = [Section(title="Scores by label", html=_label_scores(scores))] if scores.per_label else []
+    if scores.confusion is not None and len(scores.confusion.labels) <= _MOST_LABELS:
+        parts.append(Section(title="Confusion matrix", html=_confusion(scores.confusion)))
+    if mistakes:
+        parts.append(Section(title="Worst errors", html=_mistakes(mistakes, scores.count)))
+    return tuple(parts)
+
+
+def _label_scores(scores: Scores) -> str:
+    rows = "".join(
+        f"<tr><td>{escape(label)}</td><td>{row.precision:.1f}</td><td>{row.recall:.1f}</td>"
+        f"<td>{row.f1:.1f}</td><td>{row.support:,}</td></tr>"
+        for label, row in scores.per_label.items()
+    )
+    head = "<tr><th>label</th><th>precision</th><th>recall</th><th>F1</th><th>examples</th></tr>"
+    return f"<table>{head}{rows}</table>"
+
+
+def _confusion(matrix: ConfusionMatrix) -> str:
+    """Rows are gold labels, columns predicted ones; the darker a cell, the larger its share of the row."""
+    head = "".join(f"<th>{escape(label)}</th>" for label in matrix.labels)
+    rows = "".join(
+        f"<tr><th>{escape(label)}</th>{''.join(_confusion_cell(count, sum(counts)) for count in counts)}</tr>"
+        for label, counts in zip(matrix.labels, matrix.counts, strict=True)
+    )
+    return f"<table><tr><th>gold \\ predicted</th>{head}</tr>{rows}</table>"
+
+
+def _confusion_cell(count: int, row_total: int) -> str:
+    ratio = count / row_total if row_total else 0.0
+    return f"<td style='text-align:right;background:rgba(74,144,217,{0.8 * ratio:.3f})'>{count:,}</td>"
+
+
+def _mistakes(mistakes: Sequence[Mistake], count: int) -> str:
+    rows = "".join(
+        f"<tr><td>{mistake.shown}</td><td>{escape(mistake.gold)}</td><td>{escape(mistake.predicted)}</td>"
+        f"<td>{mistake.badness:.3f}</td></tr>"
+        for mistake in mistakes[:_MOST_MISTAKES]
+    )
+    head = "<tr><th>input</th><th>gold</th><th>predicted</th><th>how wrong</th></tr>"
+    return f"<p>{len(mistakes):,} of {count:,} are wrong.</p><table>{head}{rows}</table>"

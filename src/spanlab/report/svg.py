@@ -1,4 +1,4 @@
-"""The few shapes that the pictures are made of, as SVG that needs nothing beside it."""
+"""The few SVG shapes that the pictures are made of."""
 
 from collections.abc import Iterable
 from html import escape
@@ -10,7 +10,7 @@ _FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif"
 
 
 def picture(width: float, height: float, parts: Iterable[str], *, title: str) -> str:
-    """A whole picture on white paper, so that it can be read on a dark page, too."""
+    """A whole picture on a white background, readable on a dark page, too."""
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" width="{width:g}" '
         f'height="{height:g}" font-family="{_FONT}" role="img"><title>{escape(title)}</title>'
@@ -20,8 +20,8 @@ def picture(width: float, height: float, parts: Iterable[str], *, title: str) ->
 
 def box(x: float, y: float, width: float, height: float, *, fill: str = PALE, line: str = "none") -> str:
     """A rectangle with slightly rounded corners."""
-    place = f'x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}"'
-    return f'<rect {place} rx="3" fill="{fill}" stroke="{line}" stroke-width="2"/>'
+    area = f'x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}"'
+    return f'<rect {area} rx="3" fill="{fill}" stroke="{line}" stroke-width="2"/>'
 
 
 def words(
@@ -34,14 +34,14 @@ def words(
     anchor: Literal["start", "middle", "end"] = "start",
     turned: bool = False,
 ) -> str:
-    """A line of text whose baseline begins, or is centred, or ends, at a place; `turned` runs upwards."""
+    """A line of text that starts at, is centred on, or ends at a point of its baseline; `turned` runs upwards."""
     turn = f' transform="rotate(-90 {x:.1f} {y:.1f})"' if turned else ""
-    place = f'x="{x:.1f}" y="{y:.1f}" font-size="{size:g}" fill="{colour}" text-anchor="{anchor}"{turn}'
-    return f"<text {place}>{escape(text)}</text>"
+    attributes = f'x="{x:.1f}" y="{y:.1f}" font-size="{size:g}" fill="{colour}" text-anchor="{anchor}"{turn}'
+    return f"<text {attributes}>{escape(text)}</text>"
 
 
 def arrow(x1: float, y1: float, x2: float, y2: float, *, colour: str = INK) -> str:
-    """A line from one place straight down or up to the next, bent halfway, with a head at its end."""
+    """A curved line from one point down or up to another, with a head at its end."""
     middle = (y1 + y2) / 2
     tip = 6 if y2 > y1 else -6
     path = f"M{x1:.1f} {y1:.1f} C{x1:.1f} {middle:.1f} {x2:.1f} {middle:.1f} {x2:.1f} {y2 - tip:.1f}"
@@ -50,5 +50,5 @@ def arrow(x1: float, y1: float, x2: float, y2: float, *, colour: str = INK) -> s
 
 
 def width_of(text: str, *, size: float = 13) -> float:
-    """About how wide a line of text is: no font is asked, so it is a little generous."""
+    """About how wide a line of text is; without font metrics, so a little generous."""
     return sum(1.0 if ord(character) > 0x2E80 else 0.62 for character in text) * size

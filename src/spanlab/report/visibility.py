@@ -1,8 +1,8 @@
-"""Who sees whom, under any recipe: what is known of a block when one of its tokens is predicted.
+"""Which tokens see which, under any recipe: what is known of a block when one of its tokens is predicted.
 
-What enters are the examples of a corpus under a recipe; what leaves is a square for a block, with a row for every token
-that asks and a column for every token that may be seen. So the objectives can be laid side by side: masks, which leave
-most of a block to be seen from everywhere and hide the rest from all; one direction or both; an order of prediction.
+What enters are the examples of a corpus under a recipe; what leaves is a square for each block, with a row for every
+token and a column for every token it may see. So the objectives can be compared: masks, which hide a few tokens from
+all others; one direction or both; an order of prediction.
 
 Shapes: T tokens of a block.
 """
@@ -19,22 +19,22 @@ from spanlab.corruption import ExampleBatch
 from spanlab.pretraining.examples import Examples
 
 _SAMPLE = 128
-"""Blocks that the shares are taken over, at the most."""
+"""Blocks that the shares are taken over, at most."""
 
 
 class Cell(IntEnum):
-    """What the token of a row knows of the token of a column."""
+    """What the token of a row sees of the token of a column."""
 
     HIDDEN = 0
-    SEEN_UNASKED = 1
+    SEEN_BY_OTHERS = 1
     """Seen by a token that is not predicted."""
     SEEN = 2
-    SEEN_FROM_BEHIND = 3
-    """Seen by the second reader, who comes from the end (ELMo)."""
+    SEEN_BACKWARD = 3
+    """Seen by the backward model (ELMo)."""
     REPLACED = 4
-    """Something stands in its place: [MASK], or another token."""
+    """Replaced by [MASK] or by another token."""
     ITSELF = 5
-    """What is asked for."""
+    """The predicted token itself."""
 
 
 @dataclass(frozen=True)
@@ -42,28 +42,28 @@ class Visibility:
     """One block."""
 
     tokens: tuple[str, ...]
-    """What was there."""
+    """The original tokens."""
     cells: NDArray[np.uint8]
-    """(T, T) a `Cell` for each pair: rows ask, columns are seen."""
+    """(T, T) a `Cell` for each pair: rows see columns."""
     readers: int = 1
-    """How often each token is predicted: twice where two directions each see their own side."""
+    """How often each token is predicted: twice by a forward and a backward model."""
 
     @property
-    def asked(self) -> Flags:
+    def predicted(self) -> Flags:
         """(T,) which tokens are predicted."""
         flags: Flags = np.diagonal(self.cells) == Cell.ITSELF
         return flags
 
     @property
     def seen_share(self) -> float:
-        """How much of its block is known when a token of it is predicted, on average."""
-        seen = np.isin(self.cells[self.asked], (Cell.SEEN, Cell.SEEN_FROM_BEHIND))
+        """The share of the block that a predicted token sees, on average."""
+        seen = np.isin(self.cells[self.predicted], (Cell.SEEN, Cell.SEEN_BACKWARD))
         return float(seen.mean()) / self.readers if seen.size else 0.0
 
 
 @dataclass(frozen=True)
-class SightReport:
-    """Blocks, and shares over more of them."""
+class VisibilityReport:
+    """Sample blocks, and statistics over more of them."""
 
     title: str
     blocks: tuple[Visibility, ...]
@@ -73,29 +73,29 @@ class SightReport:
     seen_share: float
 
 
-def report_sight(examples: Examples, *, blocks: int = 1, epoch: int = 0) -> SightReport:
+def report_visibility(examples: Examples, *, blocks: int = 1, epoch: int = 0) -> VisibilityReport:
     """Look at the first samples of the corpus."""
     count = min(len(examples), max(blocks, _SAMPLE))
-    seen = [sight_of(examples, number, epoch) for number in range(count)]
+    seen = [block_visibility(examples, index, epoch) for index in range(count)]
     objectives = " + ".join(name for name in examples.recipe.objectives if examples.recipe.weighs(name))
-    return SightReport(
+    return VisibilityReport(
         title=f"{examples.recipe.system}, {objectives}",
         blocks=tuple(seen[:blocks]),
         samples=count,
-        predicted_share=float(np.mean([sight.asked.mean() for sight in seen])),
-        seen_share=float(np.mean([sight.seen_share for sight in seen])),
+        predicted_share=float(np.mean([block.predicted.mean() for block in seen])),
+        seen_share=float(np.mean([block.seen_share for block in seen])),
     )
 
 
-def sight_of(examples: Examples, number: int, epoch: int = 0) -> Visibility:
+def block_visibility(examples: Examples, index: int, epoch: int = 0) -> Visibility:
     """The block of one sample."""
     if examples.recipe.predicts_next:
-        ids, cells = examples.token_batch([number]).ids, None
+        ids, cells = examples.token_batch([index]).ids, None
     else:
-        batch = examples.batch([number], epoch)
+        batch = examples.batch([index], epoch)
         ids, cells = batch.original_ids, _of_order(batch) if batch.order is not None else _of_masks(batch)
     vocabulary = examples.corpus.tokenizer.vocabulary
-    tokens = tuple(vocabulary[identity] for identity in ids.tolist())
+    tokens = tuple(vocabulary[token_id] for token_id in ids.tolist())
     if cells is not None:
         return Visibility(tokens, cells)
     both = examples.recipe.weighs("bilm")
@@ -103,28 +103,28 @@ def sight_of(examples: Examples, number: int, epoch: int = 0) -> Visibility:
 
 
 def _of_directions(length: int, *, both: bool) -> NDArray[np.uint8]:
-    """What comes before each token and, for two readers, what comes after it."""
+    """The tokens before each token and, with `both` directions, those after it."""
     cells = np.tril(np.full((length, length), Cell.SEEN, np.uint8), -1)
     if both:
-        cells += np.triu(np.full((length, length), Cell.SEEN_FROM_BEHIND, np.uint8), 1)
-    # In one direction the first token has nothing to be predicted from.
-    asked = np.arange(0 if both else 1, length)
-    cells[asked, asked] = Cell.ITSELF
+        cells += np.triu(np.full((length, length), Cell.SEEN_BACKWARD, np.uint8), 1)
+    # In one direction there is nothing to predict the first token from.
+    predicted = np.arange(0 if both else 1, length)
+    cells[predicted, predicted] = Cell.ITSELF
     return cells
 
 
 def _of_order(batch: ExampleBatch) -> NDArray[np.uint8]:
     assert batch.order is not None
     sees: Flags = batch.order.rank[None, :] < batch.order.visible_below[:, None]
-    cells = np.where(sees, Cell.SEEN_UNASKED, Cell.HIDDEN).astype(np.uint8)
+    cells = np.where(sees, Cell.SEEN_BY_OTHERS, Cell.HIDDEN).astype(np.uint8)
     cells[batch.positions] = np.where(sees[batch.positions], Cell.SEEN, Cell.HIDDEN)
     cells[batch.positions, batch.positions] = Cell.ITSELF
     return cells
 
 
 def _of_masks(batch: ExampleBatch) -> NDArray[np.uint8]:
-    """Everyone sees every place; at some something else stands."""
-    cells = np.full((len(batch.input_ids),) * 2, Cell.SEEN_UNASKED, np.uint8)
+    """Every token sees every position; some hold a mask or another token."""
+    cells = np.full((len(batch.input_ids),) * 2, Cell.SEEN_BY_OTHERS, np.uint8)
     cells[batch.positions] = Cell.SEEN
     cells[:, batch.input_ids != batch.original_ids] = Cell.REPLACED
     cells[batch.positions, batch.positions] = Cell.ITSELF
@@ -133,49 +133,49 @@ def _of_masks(batch: ExampleBatch) -> NDArray[np.uint8]:
 
 _COLOURS = {
     Cell.HIDDEN: "#eef1f5",
-    Cell.SEEN_UNASKED: "#c3d2ea",
+    Cell.SEEN_BY_OTHERS: "#c3d2ea",
     Cell.SEEN: "#2456a6",
-    Cell.SEEN_FROM_BEHIND: "#2e7d4f",
+    Cell.SEEN_BACKWARD: "#2e7d4f",
     Cell.REPLACED: "#e2a07c",
     Cell.ITSELF: "#d9a400",
 }
 _NAMES = {
     Cell.HIDDEN: "hidden",
-    Cell.SEEN_UNASKED: "seen by a token that is not predicted",
+    Cell.SEEN_BY_OTHERS: "seen by a token that is not predicted",
     Cell.SEEN: "seen by a predicted token",
-    Cell.SEEN_FROM_BEHIND: "seen by the reader from behind",
-    Cell.REPLACED: "something else in its place",
-    Cell.ITSELF: "what is predicted",
+    Cell.SEEN_BACKWARD: "seen by the backward model",
+    Cell.REPLACED: "replaced",
+    Cell.ITSELF: "the predicted token itself",
 }
 _SIDE = 18
 _LETTER = 7.3
-"""The width of a letter of the labels, on average."""
+"""The average width of a letter in the labels."""
 _LINE = 20
 
 
-def sight_page(report: SightReport) -> str:
+def visibility_page(report: VisibilityReport) -> str:
     """The pictures of all blocks on one self-contained HTML page."""
     title = f"Who sees whom: {escape(report.title)}"
     shares = (
         f"{report.predicted_share:.2%} of the tokens of {report.samples:,} blocks are predicted, "
-        f"and {report.seen_share:.1%} of its block is known when one is."
+        f"and a predicted token sees {report.seen_share:.1%} of its block."
     )
-    pictures = "".join(f"<p>{_picture(report.title, sight)}</p>" for sight in report.blocks)
+    pictures = "".join(f"<p>{_picture(report.title, block)}</p>" for block in report.blocks)
     head = f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>'
     return (
         f'{head}<body style="font: 16px/1.7 system-ui, sans-serif"><h1>{title}</h1><p>{shares}</p>{pictures}</html>\n'
     )
 
 
-def sight_svg(report: SightReport) -> str:
+def visibility_svg(report: VisibilityReport) -> str:
     """The first block of the report as one self-contained SVG."""
     return _picture(report.title, report.blocks[0])
 
 
-def _picture(title: str, sight: Visibility) -> str:
-    margin = 14 + _LETTER * max(map(len, sight.tokens))
-    side = _SIDE * len(sight.tokens)
-    present = [cell for cell in Cell if (sight.cells == cell).any()]
+def _picture(title: str, block: Visibility) -> str:
+    margin = 14 + _LETTER * max(map(len, block.tokens))
+    side = _SIDE * len(block.tokens)
+    present = [cell for cell in Cell if (block.cells == cell).any()]
     width = max(margin + side, _LETTER * max(len(_NAMES[cell]) for cell in present) + 30) + 12
     height = 34 + margin + side + 10 + _LINE * len(present)
     parts = [
@@ -183,32 +183,32 @@ def _picture(title: str, sight: Visibility) -> str:
         f'font-family="system-ui, sans-serif" font-size="13" role="img" aria-label="who sees whom: {escape(title)}">',
         '<rect width="100%" height="100%" fill="#ffffff"/><g fill="#1c2733">',
         f'<text x="8" y="22" font-size="15" font-weight="600">{escape(title)}</text>',
-        *_labels(sight, margin),
-        f'</g><g stroke="#ffffff">{"".join(_squares(sight, margin))}</g><g fill="#1c2733">',
+        *_labels(block, margin),
+        f'</g><g stroke="#ffffff">{"".join(_squares(block, margin))}</g><g fill="#1c2733">',
         *(_legend(cell, 34 + margin + side + 18 + _LINE * line) for line, cell in enumerate(present)),
         "</g></svg>\n",
     ]
     return "".join(parts)
 
 
-def _labels(sight: Visibility, margin: float) -> list[str]:
-    found = []
-    for place, (token, asked) in enumerate(zip(sight.tokens, sight.asked.tolist(), strict=True)):
-        weight = ' font-weight="700"' if asked else ""
-        middle, top = margin + _SIDE * (place + 0.5), 34 + margin
-        found.append(
-            f'<text x="{margin - 6:.1f}" y="{top + _SIDE * (place + 0.75):.1f}" text-anchor="end"{weight}>'
+def _labels(block: Visibility, margin: float) -> list[str]:
+    labels = []
+    for position, (token, predicted) in enumerate(zip(block.tokens, block.predicted.tolist(), strict=True)):
+        weight = ' font-weight="700"' if predicted else ""
+        middle, top = margin + _SIDE * (position + 0.5), 34 + margin
+        labels.append(
+            f'<text x="{margin - 6:.1f}" y="{top + _SIDE * (position + 0.75):.1f}" text-anchor="end"{weight}>'
             f"{escape(token)}</text>"
             f'<text transform="translate({middle + 4:.1f} {top - 6:.1f}) rotate(-90)">{escape(token)}</text>'
         )
-    return found
+    return labels
 
 
-def _squares(sight: Visibility, margin: float) -> list[str]:
+def _squares(block: Visibility, margin: float) -> list[str]:
     return [
         f'<rect x="{margin + _SIDE * column:.1f}" y="{34 + margin + _SIDE * row:.1f}" width="{_SIDE}" '
         f'height="{_SIDE}" fill="{_COLOURS[Cell(cell)]}"/>'
-        for row, cells in enumerate(sight.cells.tolist())
+        for row, cells in enumerate(block.cells.tolist())
         for column, cell in enumerate(cells)
     ]
 

@@ -19,8 +19,7 @@ from spanlab.finetuning.config import MULTITASK, RunConfig, resolve_run_config
 from spanlab.finetuning.multitask import read_task_list
 from spanlab.finetuning.run import FinetuningRun
 from spanlab.finetuning.task_data import TaskEntry
-from spanlab.report.run_page import Section
-from spanlab.report.task_sections import task_sections
+from spanlab.report.run_page import Section, task_sections
 from spanlab.training.distributed import current_process, process_group
 from spanlab.training.loop import Training
 from spanlab.training.records import Record
