@@ -62,7 +62,7 @@ class OrderedBlock:
 
     tokens: tuple[OrderedToken, ...]
     step: int
-    column: int
+    stream: int
     backward: bool
 
 
@@ -176,7 +176,7 @@ def orders_page(report: OrderReport) -> str:
 
 def block_title(block: OrderedBlock) -> str:
     """The position of a block in its text stream."""
-    return f"column {block.column}, step {block.step}" + (", read backwards" if block.backward else "")
+    return f"stream {block.stream}, step {block.step}" + (", read backwards" if block.backward else "")
 
 
 def _draw_block(block: OrderedBlock) -> str:
