@@ -95,7 +95,7 @@ BAD = {
         "ner", "b.jsonl", '{"text": "Ada", "spans": [{"start": 0, "label": "X"}]}\n', "span 0 is", 1
     ),
     "span outside": Bad(
-        "ner", "b.jsonl", '{"text": "Ada", "spans": [{"start": 0, "end": 9, "label": "X"}]}\n', "leaves the text", 1
+        "ner", "b.jsonl", '{"text": "Ada", "spans": [{"start": 0, "end": 9, "label": "X"}]}\n', "is outside the text", 1
     ),
     "span offset is text": Bad(
         "ner", "b.jsonl", '{"text": "Ada", "spans": [{"start": "0", "end": 3, "label": "X"}]}\n', "whole number", 1

@@ -75,5 +75,5 @@ def test_fixing_writes_what_training_takes(tmp_path: Path) -> None:
     assert outcome.written == 4
     assert outcome.dropped == {"empty text": 1, "missing field": 1, "unreadable": 1}
     assert len(read_labelled(Classification, str(out), DATA)) == 4
-    with pytest.raises(InputError, match="is there already"):
+    with pytest.raises(InputError, match="file exists"):
         fix_file(Classification, path, DATA, out)

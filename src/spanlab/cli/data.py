@@ -1,4 +1,4 @@
-"""`spanlab data`: labelled files checked and mended."""
+"""`spanlab data`: labelled files checked and repaired."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -30,7 +30,9 @@ def check(
     tokenizer: Annotated[Path | None, typer.Option(help="Folder of the model or tokenizer, to count tokens.")] = None,
     length: Annotated[int, typer.Option(help="The most tokens of a sequence.")] = 512,
     columns: ColumnsOption = None,
-    fix: Annotated[Path | None, typer.Option(help="Write what is right or can be mended here, as JSON lines.")] = None,
+    fix: Annotated[
+        Path | None, typer.Option(help="Write what is right or can be repaired here, as JSON lines.")
+    ] = None,
     every: Annotated[bool, typer.Option("--all", help=f"Print every problem, not the first {_SHOWN}.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
@@ -38,7 +40,7 @@ def check(
 
     Ends with exit code 2 if training would refuse the file.
 
-    Example: spanlab data check ner train.conll --fix mended.jsonl
+    Example: spanlab data check ner train.conll --fix repaired.jsonl
     """
     from spanlab.tasks.checking import check_file, fix_file
     from spanlab.tasks.config import TaskDataConfig
@@ -49,14 +51,23 @@ def check(
     settings = TaskDataConfig(columns=split_columns(columns), length=length)
     loaded = None if tokenizer is None else Tokenizer.load(tokenizer)
     report = check_file(kind, file, settings, train=train, tokenizer=loaded)
-    mended = None if fix is None else fix_file(kind, file, settings, fix)
+    fixed = None if fix is None else fix_file(kind, file, settings, fix)
     if as_json:
-        print_json({**report.to_dict(), **({} if mended is None else {"fix": vars(mended)})})
+        print_json(
+            {
+                **report.to_dict(),
+                **(
+                    {}
+                    if fixed is None
+                    else {"fix": {"written": fixed.written, "mended": fixed.repaired, "dropped": fixed.dropped}}
+                ),
+            }
+        )
     else:
         _tell(report, every=every)
-    if mended is not None:
-        dropped = ", ".join(f"{count} {name}" for name, count in mended.dropped.items()) or "none"
-        note(f"{fix}: {mended.written} examples, of which {mended.mended} mended; dropped: {dropped}")
+    if fixed is not None:
+        dropped = ", ".join(f"{count} {name}" for name, count in fixed.dropped.items()) or "none"
+        note(f"{fix}: {fixed.written} examples, of which {fixed.repaired} repaired; dropped: {dropped}")
     elif not report.clean:
         raise typer.Exit(2)
 

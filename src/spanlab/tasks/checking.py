@@ -1,8 +1,8 @@
-"""Checking labelled data: every problem with its line, counts, and a file with what can be mended mended."""
+"""Checks of a labelled file: every problem with its line, counts, and a copy with what can be repaired repaired."""
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
@@ -13,13 +13,12 @@ from spanlab.tasks.base import AnyTask
 from spanlab.tasks.config import TaskDataConfig
 from spanlab.tasks.formats.reading import read_rows
 from spanlab.tasks.formats.row import Row
-from spanlab.tasks.validation import Problem
 from spanlab.text import Tokenizer
 
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """One problem and where it is."""
+    """One problem and its line."""
 
     line: int | None
     kind: str
@@ -30,27 +29,27 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True)
 class DataReport:
-    """What a check found."""
+    """The result of a check."""
 
     path: str
     task: str
     examples: int
-    """Rows that could be read, with or without problems."""
+    """Rows that could be parsed, with or without problems."""
     findings: tuple[Finding, ...]
     label_counts: Mapping[str, int] = field(default_factory=dict)
     longest: int = 0
-    """Tokens of the longest example, or its words where no tokenizer was given."""
+    """Tokens of the longest example; without a tokenizer, its words."""
     over_limit: int | None = None
     """Examples longer than the limit; None without a tokenizer."""
 
     @property
     def clean(self) -> bool:
-        """Whether training would take every row."""
+        """Whether training accepts every row."""
         return not any(finding.serious for finding in self.findings)
 
     @property
     def kinds(self) -> dict[str, int]:
-        """How many problems of each kind."""
+        """The number of problems of each kind, most frequent first."""
         return dict(Counter(finding.kind for finding in self.findings).most_common())
 
     def to_dict(self) -> dict[str, Any]:
@@ -70,12 +69,12 @@ class DataReport:
 
 @dataclass(frozen=True, kw_only=True)
 class FixOutcome:
-    """What mending a file came to."""
+    """Counts of the rows of a repaired file."""
 
     written: int
-    mended: int
+    repaired: int
     dropped: Mapping[str, int]
-    """By the kind of the problem that could not be mended."""
+    """By the kind of the problem that could not be repaired."""
 
 
 def check_file(
@@ -86,15 +85,25 @@ def check_file(
     train: str | None = None,
     tokenizer: Tokenizer | None = None,
 ) -> DataReport:
-    """Everything that is wrong with a file; with `train`, also what is wrong between the two."""
-    rows, findings = _read(task, path, data)
-    findings += _doubles(task, rows)
-    good = [row for row in rows if not any(problem.serious for problem in task.problems(row))]
-    counts = Counter(_labels(task, data, good))
-    if train is not None:
-        findings += _against(task, data, train, good)
-    else:
-        findings += _likely_typos(counts)
+    """Everything wrong with a file; with `train`, also overlap with it and labels it does not have."""
+    rows: list[Row] = []
+    good: list[Row] = []
+    findings: list[Finding] = []
+    for row in read_rows(path, task.shape, data.columns):
+        if isinstance(row, InputError):
+            findings.append(Finding(line=row.line, kind="unreadable", cause=row.cause, fix=row.fix))
+            continue
+        problems = list(task.problems(row))
+        rows.append(row)
+        if not any(problem.serious for problem in problems):
+            good.append(row)
+        findings += [
+            Finding(line=row.line, kind=problem.kind, cause=problem.cause, fix=problem.fix, serious=problem.serious)
+            for problem in problems
+        ]
+    findings += _duplicates(task, rows)
+    counts = Counter(label for row in good for label in task.gold_labels(task.parse(row, labelled=True)))
+    findings += _likely_typos(counts) if train is None else _compare_to_training(task, data, train, good)
     lengths = _lengths(task, good, tokenizer)
     return DataReport(
         path=path,
@@ -108,10 +117,10 @@ def check_file(
 
 
 def fix_file(task: type[AnyTask], path: str, data: TaskDataConfig, out: Path) -> FixOutcome:
-    """Write every row that is right or can be mended without guessing as JSON lines; tell what was dropped."""
+    """Write every row that is correct or has one obvious repair as JSON lines; the others are dropped and counted."""
     if out.exists():
-        raise InputError("is there already", path=out, fix="choose another --fix")
-    written = mended = 0
+        raise InputError("file exists", path=out, fix="choose another name for --fix")
+    written = repaired = 0
     dropped: Counter[str] = Counter()
     with out.open("w", encoding="utf-8", newline="\n") as file:
         for row in read_rows(path, task.shape, data.columns):
@@ -119,81 +128,55 @@ def fix_file(task: type[AnyTask], path: str, data: TaskDataConfig, out: Path) ->
                 dropped["unreadable"] += 1
                 continue
             serious = [problem for problem in task.problems(row) if problem.serious]
-            lost = next((problem for problem in serious if problem.repaired is None), None)
-            if lost is not None:
-                dropped[lost.kind] += 1
+            beyond_repair = next((problem for problem in serious if problem.repaired is None), None)
+            if beyond_repair is not None:
+                dropped[beyond_repair.kind] += 1
                 continue
             values = serious[-1].repaired if serious else row.values
             file.write(json.dumps(values, ensure_ascii=False) + "\n")
-            written, mended = written + 1, mended + bool(serious)
-    return FixOutcome(written=written, mended=mended, dropped=dict(dropped))
+            written, repaired = written + 1, repaired + bool(serious)
+    return FixOutcome(written=written, repaired=repaired, dropped=dict(dropped))
 
 
-def _read(task: type[AnyTask], path: str, data: TaskDataConfig) -> tuple[list[Row], list[Finding]]:
-    rows: list[Row] = []
-    findings: list[Finding] = []
-    for row in read_rows(path, task.shape, data.columns):
-        if isinstance(row, InputError):
-            findings.append(Finding(line=row.line, kind="unreadable", cause=row.cause, fix=row.fix))
-        else:
-            rows.append(row)
-            findings += [_finding(row, problem) for problem in task.problems(row)]
-    return rows, findings
-
-
-def _finding(row: Row, problem: Problem) -> Finding:
-    return Finding(line=row.line, kind=problem.kind, cause=problem.cause, fix=problem.fix, serious=problem.serious)
-
-
-def _doubles(task: type[AnyTask], rows: Sequence[Row]) -> Iterator[Finding]:
-    """Ids that two rows have, and rows with the same input."""
+def _duplicates(task: type[AnyTask], rows: Sequence[Row]) -> Iterator[Finding]:
+    """Ids that two rows share, and rows with the same input."""
     ids: dict[str, Row] = {}
     inputs: dict[tuple[str, ...], Row] = {}
     for row in rows:
         name = row.values.get("id")
         if name is not None and ids.setdefault(str(name), row) is not row:
-            cause = f"the id '{name}' is also that of line {ids[str(name)].line}"
-            yield Finding(line=row.line, kind="duplicate id", cause=cause, fix="give each example its own")
-        key = _input(task, row)
+            cause = f"line {ids[str(name)].line} has the same id '{name}'"
+            yield Finding(line=row.line, kind="duplicate id", cause=cause, fix="give each example its own id")
+        key = tuple(task.shape.input_of(row.values))
         if inputs.setdefault(key, row) is not row:
-            cause = f"the same input as line {inputs[key].line}"
+            cause = f"line {inputs[key].line} has the same input"
             yield Finding(line=row.line, kind="duplicate input", cause=cause, serious=False)
 
 
-def _input(task: type[AnyTask], row: Row) -> tuple[str, ...]:
-    return tuple(task.shape.input_of(row.values))
-
-
-def _labels(task: type[AnyTask], data: TaskDataConfig, rows: Iterable[Row]) -> Iterator[str]:
-    for row in rows:
-        yield from _labels_of(task, row)
-
-
-def _labels_of(task: type[AnyTask], row: Row) -> Iterable[str]:
-    return task.gold_labels(task.parse(row, labelled=True))
-
-
-def _against(task: type[AnyTask], data: TaskDataConfig, train: str, rows: Sequence[Row]) -> Iterator[Finding]:
-    """Labels that training has not seen, and inputs that it has."""
+def _compare_to_training(
+    task: type[AnyTask], data: TaskDataConfig, train: str, rows: Sequence[Row]
+) -> Iterator[Finding]:
+    """Labels that the training file does not have, and inputs that it has."""
     known: set[str] = set()
-    seen: dict[tuple[str, ...], int | None] = {}
+    lines: dict[tuple[str, ...], int | None] = {}
     for row in read_rows(train, task.shape, data.columns):
         if isinstance(row, InputError) or any(problem.serious for problem in task.problems(row)):
             continue
-        known.update(_labels_of(task, row))
-        seen.setdefault(_input(task, row), row.line)
+        known.update(task.gold_labels(task.parse(row, labelled=True)))
+        lines.setdefault(tuple(task.shape.input_of(row.values)), row.line)
     for row in rows:
-        for label in sorted(set(_labels_of(task, row)) - known):
+        for label in sorted(set(task.gold_labels(task.parse(row, labelled=True))) - known):
             near = get_close_matches(label, known, n=1)
             fix = f"did you mean '{near[0]}'?" if near else "add training examples of it"
             yield Finding(line=row.line, kind="unseen label", cause=f"'{label}' is not in {train}", fix=fix)
-        if _input(task, row) in seen:
-            cause = f"the same input as line {seen[_input(task, row)]} of {train}"
+        key = tuple(task.shape.input_of(row.values))
+        if key in lines:
+            cause = f"line {lines[key]} of {train} has the same input"
             yield Finding(line=row.line, kind="overlap with train", cause=cause, serious=False)
 
 
 def _likely_typos(counts: Mapping[str, int]) -> Iterator[Finding]:
-    """Rare labels that look like a frequent one."""
+    """Rare labels that resemble a frequent one."""
     for label, count in counts.items():
         frequent = [other for other, times in counts.items() if times >= 20 * count and len(other) > 3]
         near = get_close_matches(label, frequent, n=1, cutoff=0.8)
@@ -203,9 +186,10 @@ def _likely_typos(counts: Mapping[str, int]) -> Iterator[Finding]:
 
 
 def _lengths(task: type[AnyTask], rows: Sequence[Row], tokenizer: Tokenizer | None) -> list[int]:
+    """Tokens, or words without a tokenizer, of each row's input."""
     lengths = [0] * len(rows)
     inputs = [task.shape.input_of(row.values) for row in rows]
     for texts in map(list, zip(*inputs, strict=True)):
-        counted = [len(t) for t in tokenizer.encode_batch(texts)] if tokenizer else [len(t.split()) for t in texts]
-        lengths = [before + count for before, count in zip(lengths, counted, strict=True)]
+        counts = [len(t) for t in tokenizer.encode_batch(texts)] if tokenizer else [len(t.split()) for t in texts]
+        lengths = [length + count for length, count in zip(lengths, counts, strict=True)]
     return lengths

@@ -211,5 +211,5 @@ def test_a_mistake_is_a_document_that_is_not_right() -> None:
     assert wrong is not None
     assert wrong.badness == 100.0
     assert wrong.gold.startswith("Anna, She, Anna")
-    with pytest.raises(InputError, match="leaves the text"):
+    with pytest.raises(InputError, match="is outside the text"):
         task.read_result(Row(values={"clusters": [[[0, 999]]]}), 0, example)

@@ -322,7 +322,7 @@ def test_long_text_is_cut_or_refused_on_request() -> None:
 
 BAD: dict[str, tuple[dict[str, Any], str]] = {
     "crossing spans": ({"text": TEXT, "clusters": [[[0, 8], [5, 16]]]}, "cross"),
-    "span outside the text": ({"text": TEXT, "clusters": [[[0, 4], [500, 510]]]}, "leaves the text"),
+    "span outside the text": ({"text": TEXT, "clusters": [[[0, 4], [500, 510]]]}, "is outside the text"),
     "empty text": ({"text": " ", "clusters": []}, "empty"),
     "no clusters": ({"text": TEXT}, "no 'clusters'"),
     "empty cluster": ({"text": TEXT, "clusters": [[]]}, "cluster 0"),

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from spanlab.tasks.formats.row import Row
-from spanlab.tasks.validation import Problem, clip_repr, read_id, read_text, text_problems
+from spanlab.tasks.spans.labelled import crossing_problems, offset_problems, strip_span
+from spanlab.tasks.validation import Problem, clip_repr, read_id, text_problems
 from spanlab.text.sentences import sentence_spans
 
 Range = tuple[int, int]
@@ -70,7 +71,6 @@ def gap_problems(text: str, values: Mapping[str, Any], *, labelled: bool) -> Ite
 
 """Characters of a text, the end exclusive."""
 Cluster = tuple[Range, ...]
-_OFFSETS = "offsets count characters (not bytes or words) from 0, the end exclusive"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +101,7 @@ def read_document(row: Row, *, labelled: bool) -> CorefExample:
     clusters = values.get("clusters") if labelled and question is None else None
     return CorefExample(
         id=read_id(row),
-        text=read_text(row, "text"),
+        text=str(values["text"]),
         clusters=tuple(_ranges(cluster) for cluster in clusters or () if cluster),
         sentences=None if values.get("sentences") is None else _ranges(values["sentences"]),
         words=None if values.get("words") is None else _ranges(values["words"]),
@@ -172,7 +172,7 @@ def cluster_problems(text: str, values: Mapping[str, Any]) -> Iterator[Problem]:
         )
         yield Problem(kind="no clusters", cause=cause, fix='write "clusters": [[[start, end], …], …]')
         return
-    repaired = {**values, "clusters": [[_mended(text, value) for value in c] for c in clusters if _is_list(c)]}
+    repaired = {**values, "clusters": [[_repair(text, value) for value in c] for c in clusters if _is_list(c)]}
     home: dict[Range, int] = {}
     for number, cluster in enumerate(clusters):
         if not _is_list(cluster) or not cluster:
@@ -197,15 +197,7 @@ def _range_problems(
         yield Problem(kind="span is no pair of numbers", cause=cause, fix="write [start, end]")
         return
     start, end = edges
-    place = f"the span {start} to {end} {where}"
-    if not 0 <= start <= end <= len(text):
-        cause = f"{place} leaves the text of {len(text)} characters"
-        yield Problem(kind="span outside the text", cause=cause, fix=_OFFSETS)
-    elif not text[start:end].strip():
-        yield Problem(kind="empty span", cause=f"{place} holds no visible character", fix="leave it out")
-    elif repaired is not None and text[start:end] != text[start:end].strip():
-        cause = f"{place} begins or ends with space: {clip_repr(text[start:end])}"
-        yield Problem(kind="space at a span's edge", cause=cause, fix="mend it with --fix", repaired=repaired)
+    yield from offset_problems(text, start, end, f"the span {start} to {end} {where}", repaired)
 
 
 def _edges(value: object) -> Range | None:
@@ -215,16 +207,10 @@ def _edges(value: object) -> Range | None:
     return value[0], value[1]
 
 
-def _mended(text: str, value: object) -> object:
-    """A span without the space at its edges."""
+def _repair(text: str, value: object) -> object:
+    """A span without space at its edges."""
     edges = _edges(value)
-    if edges is None:
-        return value
-    start, end = edges
-    covered = text[start:end] if 0 <= start <= end <= len(text) else ""
-    if not covered.strip():
-        return value
-    return [start + len(covered) - len(covered.lstrip()), end - (len(covered) - len(covered.rstrip()))]
+    return value if edges is None else list(strip_span(text, *edges))
 
 
 def _membership_problems(number: int, cluster: Sequence[Range], home: dict[Range, int]) -> Iterator[Problem]:
@@ -233,12 +219,4 @@ def _membership_problems(number: int, cluster: Sequence[Range], home: dict[Range
         if other != number:
             cause = f"the span {start} to {end} is in the clusters {other} and {number}"
             yield Problem(kind="mention in two clusters", cause=cause, fix="a mention belongs to one entity")
-    open_spans: list[Range] = []
-    for start, end in sorted(set(cluster)):
-        open_spans = [span for span in open_spans if span[1] > start]
-        for first, last in open_spans:
-            if first < start < last < end:
-                cause = f"the spans {first} to {last} and {start} to {end} of cluster {number} cross"
-                fix = "one must lie inside the other, or apart from it"
-                yield Problem(kind="crossing spans", cause=cause, fix=fix)
-        open_spans.append((start, end))
+    yield from crossing_problems(sorted(set(cluster)), f" of cluster {number}")

@@ -97,7 +97,7 @@ def _header(path: str, shape: FileShape, cells: Sequence[str], renamed: Mapping[
     for column, name in renamed.items():
         if column not in cells:
             cause = f"no column is called '{column}'{did_you_mean(column, cells)}; there are {shown}"
-            raise InputError(cause, path=path, line=1, fix="mend data.columns (--columns)")
+            raise InputError(cause, path=path, line=1, fix="correct data.columns (--columns)")
         found[name] = cells.index(column)
     for name, others in shape.fields.items():
         place = next((cells.index(known) for known in (name, *others) if known in cells), None)

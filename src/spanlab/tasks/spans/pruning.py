@@ -12,28 +12,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from spanlab.arrays import Integers, offsets
+from spanlab.arrays import Integers
 
 Conflict = Literal["crossing", "overlapping"]
-
-
-def by_score(scores: NDArray[np.floating]) -> Integers:
-    """(S,) the spans' numbers from the best to the worst; of equals the earlier comes first."""
-    return np.argsort(-scores, kind="stable")
-
-
-def best_of_groups(scores: NDArray[np.floating], groups: Integers, keep: Integers) -> Integers:
-    """The numbers of the best `keep[g]` spans of each group g, in ascending order.
-
-    Args:
-        scores: (S,).
-        groups: (S,) the group of each span, from 0.
-        keep: (G,) how many of each are kept; a group may have fewer.
-    """
-    order = np.lexsort((np.arange(len(scores)), -scores, groups))
-    sizes = np.bincount(groups, minlength=len(keep))
-    rank = np.arange(len(order)) - np.repeat(offsets(sizes), sizes)
-    return np.sort(order[rank < np.repeat(keep, sizes)])
 
 
 def without_conflicts(
@@ -57,7 +38,7 @@ def without_conflicts(
     furthest_end = np.full(places, -1)  # of the spans taken that begin at each place
     nearest_start = np.full(places, places)  # of the spans taken that end at each place
     covered = np.zeros(places, dtype=bool)
-    for number in by_score(scores).tolist():
+    for number in np.argsort(-scores, kind="stable").tolist():  # of equals the earlier comes first
         if len(taken) == limit:
             break
         a, b = int(first[number]) - start, int(last[number]) - start
