@@ -60,9 +60,9 @@ def test_full_folder_is_refused_and_overwritten(files: list[str], tmp_path: Path
     [
         (None, (), "text.txt: no such file"),
         (b"", (), "text.txt: is empty"),
-        (b" \n \n", (), "the text holds no words"),
+        (b" \n \n", (), "the text has no words"),
         (b"The ferry \xff", (), "text.txt: not UTF-8 text (byte 10)"),
-        (b"The ferry left.", ("--system", "gpt"), "gpt has no token for the unknown"),
+        (b"The ferry left.", ("--system", "gpt"), "gpt has no unknown token"),
         (b"The ferry left.", ("--vocab-size", "4"), "wordpiece needs at least 6"),
         (
             b"the ferry left and the dog barked",

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spanlab.text import Tokenizer
-from spanlab.text.independent_chunks import cut_long, cut_rule
+from spanlab.text.independent_chunks import chunk_rule, split_long
 from spanlab.text.tokens import TokenTable
 from spanlab.text.words import ALONE, HAN, character_classes
 from tests.text.hostile_text import HONEST, hostile_text
@@ -18,13 +18,13 @@ def assert_same(one: TokenTable, other: TokenTable) -> None:
 
 
 @given(texts=st.lists(hostile_text, min_size=1, max_size=4))
-def test_memory_of_pieces_gives_what_tokenizers_gives(tokenizer: Tokenizer, texts: list[str]) -> None:
-    assert_same(tokenizer.encode_table(texts), tokenizer._encode_plainly(texts))
+def test_cache_gives_what_tokenizers_gives(tokenizer: Tokenizer, texts: list[str]) -> None:
+    assert_same(tokenizer.encode_table(texts), tokenizer._encode_uncached(texts))
 
 
-def test_memory_is_used_for_the_kinds_it_was_made_for(trained: dict[str, Tokenizer]) -> None:
-    places = {name: tokenizer._rule.places if tokenizer._rule else None for name, tokenizer in trained.items()}
-    assert places == {
+def test_tokenizers_with_independent_chunks(trained: dict[str, Tokenizer]) -> None:
+    boundaries = {name: tokenizer._rule.boundaries if tokenizer._rule else None for name, tokenizer in trained.items()}
+    assert boundaries == {
         "wordpiece cased": "words",
         "wordpiece uncased": "words",
         "wordpiece lower, accents kept": "words",
@@ -39,48 +39,48 @@ def test_memory_is_used_for_the_kinds_it_was_made_for(trained: dict[str, Tokeniz
 
 
 @pytest.mark.parametrize("kind", ["wordpiece cased", "bpe roberta", "unigram albert"])
-def test_full_memory_stops_learning_and_begins_anew(
+def test_a_full_cache_keeps_its_chunks_until_it_is_cleared(
     trained: dict[str, Tokenizer], kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("spanlab.text.encoding_cache.MOST_PIECES", 30)
+    monkeypatch.setattr("spanlab.text.encoding_cache.MAX_CHUNKS", 30)
     tokenizer = Tokenizer(trained[kind]._backend)
     sizes = []
     for line in HONEST.splitlines() * 2:
-        assert_same(tokenizer.encode_table([line]), tokenizer._encode_plainly([line]))
-        sizes.append(len(tokenizer._memory._numbers))
+        assert_same(tokenizer.encode_table([line]), tokenizer._encode_uncached([line]))
+        sizes.append(len(tokenizer._cache._chunk_ids))
     assert max(sizes) <= 30
     assert sizes.count(0) > 2  # emptied more than once (the first line is blank)
 
 
 @pytest.mark.parametrize("kind", ["wordpiece uncased", "bpe gpt", "unigram xlnet"])
 @given(texts=st.lists(hostile_text, min_size=1, max_size=3), length=st.integers(1, 30))
-def test_long_texts_are_cut_up_without_a_trace(
+def test_splitting_long_texts_changes_no_token(
     trained: dict[str, Tokenizer], kind: str, texts: list[str], length: int
 ) -> None:
     texts = [f"{HONEST[40:160]} {text} {HONEST[-80:]}" for text in texts]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("spanlab.text.encoding_cache.AT_ONCE", length)
-        assert_same(trained[kind].encode_table(texts), trained[kind]._encode_plainly(texts))
-    parts = cut_long(texts[0], length)
+        patch.setattr("spanlab.text.encoding_cache.MAX_CHARACTERS", length)
+        assert_same(trained[kind].encode_table(texts), trained[kind]._encode_uncached(texts))
+    parts = split_long(texts[0], length)
     assert len(parts) > 3
     assert "".join(texts[0][first:last] for first, last in parts) == texts[0]
 
 
-def test_failure_while_learning_leaves_no_piece_without_tokens(trained: dict[str, Tokenizer]) -> None:
+def test_a_failed_encoding_leaves_no_chunk_without_tokens(trained: dict[str, Tokenizer]) -> None:
     tokenizer = Tokenizer(trained["wordpiece cased"]._backend)
-    working = tokenizer._memory._encode
+    working = tokenizer._cache._encode
 
     def fail(texts: list[str]) -> TokenTable:
         raise KeyboardInterrupt
 
-    tokenizer._memory._encode = fail
+    tokenizer._cache._encode = fail
     with pytest.raises(KeyboardInterrupt):
         tokenizer.encode("the ferry")
-    tokenizer._memory._encode = working
-    assert_same(tokenizer.encode_table(["the ferry"]), tokenizer._encode_plainly(["the ferry"]))
+    tokenizer._cache._encode = working
+    assert_same(tokenizer.encode_table(["the ferry"]), tokenizer._encode_uncached(["the ferry"]))
 
 
-def test_bert_isolates_every_character_that_text_is_cut_at(trained: dict[str, Tokenizer]) -> None:
+def test_bert_isolates_every_character_that_begins_a_chunk(trained: dict[str, Tokenizer]) -> None:
     classes = character_classes(np.arange(0x110000, dtype=np.uint32))
     backend = trained["wordpiece cased"]._backend
     cut_at = np.flatnonzero((classes == ALONE) | (classes == HAN)).tolist()
@@ -91,11 +91,11 @@ def test_bert_isolates_every_character_that_text_is_cut_at(trained: dict[str, To
     assert len(parts) == 2 * len(cut_at) - 1
 
 
-def test_unknown_construction_is_not_cut(trained: dict[str, Tokenizer]) -> None:
+def test_an_unknown_construction_has_no_chunks(trained: dict[str, Tokenizer]) -> None:
     description = json.loads(trained["bpe roberta"]._backend.to_str())
     prefixed = {**description, "pre_tokenizer": {**description["pre_tokenizer"], "add_prefix_space": True}}
     replaced = {**description, "normalizer": {"type": "Replace", "pattern": {"Regex": " +"}, "content": " "}}
-    assert cut_rule(description) is not None
-    assert cut_rule(prefixed) is None
-    assert cut_rule(replaced) is None
-    assert cut_rule({**description, "pre_tokenizer": None}) is None
+    assert chunk_rule(description) is not None
+    assert chunk_rule(prefixed) is None
+    assert chunk_rule(replaced) is None
+    assert chunk_rule({**description, "pre_tokenizer": None}) is None

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spanlab.errors import ConfigError
-from spanlab.text import Document, line_spans, sentence_spans
+from spanlab.text import sentence_spans
 from tests.text.hostile_text import hostile_text
 
 languages = st.sampled_from([None, "en", "zh", "ko"])
@@ -26,11 +26,6 @@ def assert_covers(text: str, spans: list[tuple[int, int]]) -> None:
 @given(text=hostile_text, language=languages)
 def test_every_character_is_in_one_sentence(text: str, language: str | None) -> None:
     assert_covers(text, sentence_spans(text, language))
-
-
-@given(text=hostile_text)
-def test_every_character_is_in_one_line(text: str) -> None:
-    assert_covers(text, line_spans(text))
 
 
 @given(parts=st.lists(st.sampled_from(["He left.", "She stayed!", "Why?", "它走了。", "개가 짖었다."]), max_size=6))
@@ -71,12 +66,6 @@ def test_line_breaks() -> None:
         "The\nsecond",
         "end",
     ]
-    text = "One a line\n\n  No stop here\r\nMr. X. stays. Whole.\n"
-    assert [text[start:end] for start, end in line_spans(text)] == [
-        "One a line",
-        "No stop here",
-        "Mr. X. stays. Whole.",
-    ]
 
 
 def test_language_can_be_told() -> None:
@@ -92,9 +81,3 @@ def test_long_runs_of_marks_are_gone_through_once() -> None:
         spans = sentence_spans(text, "zh")
         assert spans[0][0] == 0
         assert spans[-1][1] == len(text)
-
-
-def test_documents_keep_the_sentences_they_came_with() -> None:
-    text = "One. Two\nthree."
-    assert Document(id="a", text=text).sentences() == [(0, 4), (5, 15)]
-    assert Document(id="a", text=text, given_sentences=((0, 8), (9, 15))).sentences() == [(0, 8), (9, 15)]

@@ -101,13 +101,13 @@ def test_spans_that_no_tags_spell(spans: list[tuple[int, int, str]], message: st
      ("PER", "BIOES")],
 )  # fmt: skip
 def test_tags_that_are_none(tag: str, scheme: TagScheme) -> None:
-    with pytest.raises(InputError, match=f"'{tag}' is no tag of {scheme}"):
+    with pytest.raises(InputError, match=f"'{tag}' is not a tag of {scheme}"):
         tags_to_spans([tag], scheme, strict=True)
 
 
 def test_lenient_reading_takes_the_letters_of_any_scheme() -> None:
     assert tags_to_spans(["B-X", "M-X", "E-X", "S-X", "I-Y"], "IOB2") == [(0, 3, "X"), (3, 4, "X"), (4, 5, "Y")]
-    with pytest.raises(InputError, match="'PER' is no tag of IOB1, IOB2, BIOES, BMES"):
+    with pytest.raises(InputError, match="'PER' is not a tag of IOB1, IOB2, BIOES, BMES"):
         tags_to_spans(["PER"], "IOB2")
 
 
@@ -132,7 +132,7 @@ def test_a_detected_scheme_reads_what_was_written(
         ),
         ([["B-X", "M-X", "E-X", "B-X", "I-X", "E-X"]], r"tag 2 .*\('M-X'\) is of BMES, tag 5 .*\('I-X'\) of BIOES"),
         ([["I-X", "E-X"]], "IOE tags are not read"),
-        ([["B-X", "L-X", "U-X"]], "'L-X' is no tag of .* write U- as S- and L- as E-"),
+        ([["B-X", "L-X", "U-X"]], "'L-X' is not a tag of .* write U- as S- and L- as E-"),
     ],
 )
 def test_schemes_that_cannot_be_told(sentences: list[list[str]], message: str) -> None:

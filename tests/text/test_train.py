@@ -99,7 +99,7 @@ def test_rare_characters_do_not_fill_the_vocabulary() -> None:
         ({"kind": "bpe", "vocab_size": 200}, "bpe needs at least 261"),
         ({"kind": "wordpiece", "vocab_size": 5}, "wordpiece needs at least 6"),
         ({"kind": "word", "vocab_size": 100, "min_frequency": 0}, "at least 1"),
-        ({"kind": "unigram", "vocab_size": 100, "system": "gpt"}, "gpt has no token for the unknown"),
+        ({"kind": "unigram", "vocab_size": 100, "system": "gpt"}, "gpt has no unknown token"),
     ],
 )
 def test_impossible_wishes_are_refused(options: dict[str, object], message: str) -> None:

@@ -7,8 +7,16 @@ from hypothesis import strategies as st
 
 from spanlab.errors import ConfigError
 from spanlab.text import Tokenizer
-from spanlab.text.windows import Window, best_windows, cut_windows, merge_best, merge_mean
+from spanlab.text.windows import Window, best_windows, cut_windows
 from tests.text.hostile_text import hostile_text
+
+
+def merge_best(windows: list[Window], results: list[np.ndarray], count: int) -> np.ndarray:
+    """(N, …) the result of each token from its best window; `results` are (len(window), …) each."""
+    merged = np.empty((count, *results[0].shape[1:]), results[0].dtype)
+    for token, index in enumerate(best_windows(windows, count).tolist()):
+        merged[token] = results[index][token - windows[index].start]
+    return merged
 
 
 @st.composite
@@ -37,7 +45,6 @@ def test_merging_what_was_cut_gives_it_back(cut: tuple[int, list[Window]]) -> No
     values = np.random.default_rng(count).normal(size=(count, 3))
     results = [values[window.start : window.end] for window in windows]
     np.testing.assert_array_equal(merge_best(windows, results, count), values)
-    np.testing.assert_allclose(merge_mean(windows, results, count), values)
 
 
 @given(cut=windowed())
@@ -63,19 +70,17 @@ def test_a_text_comes_back_through_windows_of_its_tokens(trained: dict[str, Toke
     assert trained["bpe gpt"].decode(merged) == text
 
 
-def test_mean_weighs_each_window_that_holds_a_token() -> None:
+def test_tokens_of_an_overlap_come_from_the_window_with_more_context() -> None:
     windows = cut_windows(5, length=4, stride=2)
     assert windows == [Window(0, 4), Window(2, 5)]
-    merged = merge_mean(windows, [np.full(4, 1.0, np.float32), np.full(3, 3.0, np.float32)], 5)
-    np.testing.assert_array_equal(merged, [1, 1, 2, 2, 3])
     np.testing.assert_array_equal(merge_best(windows, [np.arange(4), np.arange(10, 13)], 5), [0, 1, 2, 11, 12])
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"length": 10, "stride": 5, "reserved": 10}, "no room for text beside 10"),
-        ({"length": 10, "stride": 8, "reserved": 3}, "stride of 8 .* room for 7"),
+        ({"length": 10, "stride": 5, "reserved": 10}, "leave none for text: 10 are reserved"),
+        ({"length": 10, "stride": 8, "reserved": 3}, "stride is 8, but a window has 7 tokens"),
         ({"length": 10, "stride": 0}, "use a stride from 1 to 10"),
     ],
 )

@@ -48,7 +48,7 @@ class Windower:
     ) -> None:
         """`length` in tokens, special ones included; `segments` is the encoder's number of token types."""
         self.tokenizer, self.length, self.stride, self.long_text = tokenizer, length, stride, long_text
-        frame = SYSTEMS[tokenizer.system].frame
+        frame = SYSTEMS[tokenizer.system].template
         single, pair = frame if frame is not None else ("$A:0", "$A:0 $B:1")
         self._single, self._pair = (_parse(template, tokenizer) for template in (single, pair))
         self._segments = segments if segments > 1 else 0

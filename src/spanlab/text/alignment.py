@@ -1,14 +1,14 @@
-"""What `tokenizers` returns, as arrays, with word starts found through the character offsets.
+"""The encodings of `tokenizers` as arrays, with word starts found by character offsets.
 
-What enters is a batch of texts and their encodings; what leaves is one `TokenTable`. No vocabulary is asked where a
-word begins: "##", "Ġ" and "▁" are conventions of one tokenizer each, and wrong for Chinese, for an emoji made of byte
-tokens and for the lone "▁". A token begins a word if its first character lies in another word than the last character
-of the token before it.
+What enters is a batch of texts and their encodings; what leaves is one `TokenTable`. Word starts do not come from the
+vocabulary: "##", "Ġ" and "▁" are conventions of one tokenizer each, and wrong for Chinese, for an emoji made of byte
+tokens and for the lone "▁". A token begins a word if its first character is in another word than the last character of
+the token before it.
 
-Three corrections make the offsets those of the user's text: a leading space is taken off ("Ġword" covers "word"); a
-combining mark that the normalizer took away, or a lone Korean letter that it put into the syllable before, belongs to
-the token before it; a token that is only space is a word of its own, except a single space just before a word, which
-belongs to that word.
+Three corrections make the offsets those of the user's text: a leading space is excluded ("Ġword" covers "word"); a
+combining mark that the normalizer removed, or a lone Korean letter that it merged into the syllable before, belongs to
+the token before it; a token of space alone is a word, except a single space just before a word, which belongs to that
+word.
 """
 
 from collections.abc import Sequence
@@ -22,18 +22,18 @@ from spanlab.text.tokens import TokenTable
 from spanlab.text.words import MARK, SPACE, Segmenter, character_classes, code_points, word_begins
 
 SEPARATOR = "\n"
-"""Put after each text when several are looked at as one string: it ends words and is no part of any."""
+"""Joins texts that are processed as one string: it ends words and is part of none."""
 LETTERS = (0x3131, 0x318E)
 """Korean letters written alone: NFKC makes one syllable of two, which `tokenizers` then places at the first."""
 
 
 def join(texts: Sequence[str]) -> str:
-    """The texts as one string, a separator after each."""
+    """The texts as one string, with a separator after each."""
     return SEPARATOR.join((*texts, ""))
 
 
 def text_bases(texts: Sequence[str]) -> np.ndarray:
-    """(B + 1,) where each text begins in the joined string, and where one more would."""
+    """(B + 1,) where each text begins in the joined string, and its length."""
     return np.cumsum([0] + [len(text) + 1 for text in texts])
 
 
@@ -66,7 +66,7 @@ def _find_words(
     codes = code_points(text)
     classes = character_classes(codes)
     begins = word_begins(text, classes, segmenter)
-    words = np.cumsum(begins)  # the number of the word each character is in; a space counts to the word before it
+    words = np.cumsum(begins)  # the index of the word of each character; a space belongs to the word before it
     spaces = (classes & SPACE) != 0
     trimmed = _without_leading_space(starts, ends, begins, words, spaces)
     joinable = ((classes & MARK) != 0) | ((codes >= LETTERS[0]) & (codes <= LETTERS[1]))
@@ -87,16 +87,16 @@ def _find_words(
 def _without_leading_space(
     starts: np.ndarray, ends: np.ndarray, begins: np.ndarray, words: np.ndarray, spaces: np.ndarray
 ) -> np.ndarray:
-    """The starts moved to the first character that is not space; a token of space alone stays where it is."""
+    """The starts moved to the first character that is not space; unchanged for a token of space alone."""
     if not spaces[starts].any():
         return starts
-    beginnings = np.append(np.flatnonzero(begins), len(begins))  # after space, what is not space begins a word
+    beginnings = np.append(np.flatnonzero(begins), len(begins))  # a character after space begins a word
     following = beginnings[words[starts]]
     return np.where(spaces[starts] & (following < ends), following, starts)
 
 
 def _with_joined_characters(starts: np.ndarray, ends: np.ndarray, joinable: np.ndarray) -> np.ndarray:
-    """The ends moved over characters of this kind that no token covers."""
+    """The ends extended over `joinable` characters that no token covers."""
     count = len(joinable)
     bases = np.where(np.append(~joinable, True), np.arange(count + 1), count)
     next_base = np.minimum.accumulate(bases[::-1])[::-1]

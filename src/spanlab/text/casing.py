@@ -1,8 +1,7 @@
-"""Is a vocabulary cased, and do the files around it agree?
+"""Whether a vocabulary is cased, and whether the settings around it agree.
 
-The costliest silent mistake with BERT's family is a cased vocabulary behind a lower-casing tokenizer, or the other way
-round: every capitalised word becomes unknown or another word, and nothing fails. The words of the vocabulary tell the
-truth; settings and normalizers are checked against them.
+A cased vocabulary with a lower-casing tokenizer, or the reverse, fails silently: every capitalised word becomes unknown
+or another word. The vocabulary decides; settings and normalizers are checked against it.
 """
 
 from collections.abc import Collection, Mapping
@@ -11,33 +10,35 @@ from typing import Any
 
 from spanlab.errors import InputError
 
-_LATIN_SHARE = 0.25  # a vocabulary with fewer Latin words (Chinese, Korean) proves nothing by having no capitals
+_LATIN_SHARE = 0.25  # with fewer Latin words (Chinese, Korean), the absence of capitals means nothing
 
 
 def has_capitals(words: Collection[str]) -> bool:
-    """Whether a vocabulary spells capital letters: more than one in a thousand of its words does.
+    """Whether a vocabulary is cased: more than one in a thousand of its words has a capital letter.
 
-    Names in brackets are special tokens in every system and do not count; nor do single letters, which every
-    byte-level vocabulary has, nor the letters that stand for bytes in it.
+    Special tokens (names in brackets), single letters, which every byte-level vocabulary has, and the letters that
+    stand for bytes do not count.
     """
     byte_level = any(word.startswith("Ġ") for word in words)
-    spelled = (word.lstrip("Ġ▁#") for word in words if len(word) > 1 and not word.startswith(("[", "<")))
-    capitalised = sum(word != word.lower() and len(word) > 1 and (word.isascii() or not byte_level) for word in spelled)
+    stripped = (word.lstrip("Ġ▁#") for word in words if len(word) > 1 and not word.startswith(("[", "<")))
+    capitalised = sum(
+        word != word.lower() and len(word) > 1 and (word.isascii() or not byte_level) for word in stripped
+    )
     return capitalised * 1000 > len(words)
 
 
 def lacks_capitals(words: Collection[str]) -> bool:
-    """Whether a vocabulary of Latin script spells no capital letters."""
+    """Whether a vocabulary of Latin script is uncased."""
     latin = sum(sum("a" <= character <= "z" for character in word) > 1 for word in words)
     return latin > _LATIN_SHARE * len(words) and not has_capitals(words)
 
 
 def check_folder_case(folder: Path, words: Collection[str], lower_cases: bool, settings: Mapping[str, Any]) -> None:
-    """Refuse a tokenizer folder whose vocabulary, normalizer and settings do not agree about capitals."""
-    told = settings.get("do_lower_case")
-    if told is not None and bool(told) != lower_cases:
+    """Raise where the vocabulary, normalizer and settings of a tokenizer folder disagree about case."""
+    setting = settings.get("do_lower_case")
+    if setting is not None and bool(setting) != lower_cases:
         raise InputError(
-            f"tokenizer_config.json says do_lower_case {str(told).lower()}, but the tokenizer "
+            f"tokenizer_config.json says do_lower_case {str(setting).lower()}, but the tokenizer "
             f"{'lower-cases' if lower_cases else 'keeps capitals'}",
             path=folder,
             fix="make the two agree with the model's vocabulary",

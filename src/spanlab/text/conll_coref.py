@@ -1,14 +1,14 @@
 """The coreference column of CoNLL-2012 files, read and written.
 
-What enters is a file of documents, one word a line, a blank line after each sentence, and in the last column brackets
+What enters is a file of documents, one word per line, a blank line after each sentence, and in the last column brackets
 with the number of a chain: `(7` opens a mention of chain 7, `7)` closes it, `(7)` is a mention of one word. What
-leaves is documents with words and chains as spans of words. The other columns (syntax, names, predicates) are neither
-kept nor needed: the word is the fourth, the speaker the tenth of at least twelve. Files cut down to a name and the
-chains, as scorers take them, are read too, without words.
+leaves is documents with words and chains as spans of words. The other columns (syntax, names, predicates) are ignored:
+the word is the fourth, the speaker the tenth of at least twelve. Files with only a name and the chains, as scorers take
+them, are read, too, without words.
 """
 
 import re
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -17,9 +17,9 @@ from spanlab.errors import InputError
 from spanlab.text.plain_files import open_plain_files
 
 WordSpan = tuple[int, int]
-"""First word and the one after the last, counted through the whole document."""
+"""First word and last word (exclusive), counted through the whole document."""
 
-NOTHING = "-"
+NONE = "-"
 _WORD_COLUMN, _SPEAKER_COLUMN, _ALL_COLUMNS = 3, 9, 12
 _BEGIN = re.compile(r"#\s*begin document\s+(.*?)\s*")
 _NAME_AND_PART = re.compile(r"\((.*)\);?\s*(?:part\s+(\d+))?")
@@ -27,23 +27,23 @@ _END = re.compile(r"#\s*end document.*")
 _BRACKET = re.compile(r"(\()?([^()|]+)(\))?\|?")
 
 Refusal = Callable[..., InputError]
-"""Makes the error for a flaw in the line at hand."""
+"""Makes an error that names the current line."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CorefDocument:
-    """A document, or a part of one: its sentences, who speaks, and which mentions are of one chain."""
+    """A document, or a part of one: its sentences, speakers and chains of mentions."""
 
     id: str
     part: int | None = None
     sentences: tuple[tuple[str, ...], ...]
     """Words by sentence; empty strings in a file without words."""
     speakers: tuple[str | None, ...] = ()
-    """Who says each word; empty where nobody is named."""
+    """The speaker of each word; empty where none is named."""
     clusters: tuple[tuple[WordSpan, ...], ...]
-    """Chains in the order in which they open, mentions as they stand in the text; repeated mentions stay repeated."""
+    """Chains in the order in which they open, mentions in the order of the text; duplicates are kept."""
     line: int | None = field(default=None, compare=False)
-    """Where it begins in its file."""
+    """Its first line in the file."""
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -52,7 +52,7 @@ class CorefDocument:
 
 
 def read_conll_coref(path: str | Path) -> list[CorefDocument]:
-    """Every document of a file, in order; the first fault is raised."""
+    """Every document of a file, in order; raises the first error."""
     documents = []
     for document in iterate_conll_coref(path):
         if isinstance(document, InputError):
@@ -62,7 +62,7 @@ def read_conll_coref(path: str | Path) -> list[CorefDocument]:
 
 
 def iterate_conll_coref(path: str | Path) -> Iterator[CorefDocument | InputError]:
-    """The documents of a file as they come; in place of one with faults comes the first fault, and reading goes on."""
+    """The documents of a file one by one; for a faulty document, its first error in its place."""
     text = "".join(open_plain_files([path]))
     seen: set[tuple[str, int | None]] = set()
     draft: _Draft | None = None
@@ -84,9 +84,9 @@ def iterate_conll_coref(path: str | Path) -> Iterator[CorefDocument | InputError
         else:
             draft.take(row, refuse)
     if draft is not None:
-        yield InputError(f"the document '{draft.id}' has no end", path=path, fix="add '#end document'")
+        yield InputError(f"the document '{draft.id}' does not end", path=path, fix="add '#end document'")
     elif not begun and not stray:
-        raise InputError("no '#begin document' in it", path=path, fix="give a file in CoNLL-2012 columns")
+        raise InputError("has no '#begin document'", path=path, fix="give a file in CoNLL-2012 columns")
 
 
 class _Draft:
@@ -94,7 +94,7 @@ class _Draft:
 
     def __init__(self, header: str, line: int) -> None:
         self.line = line
-        self.fault: InputError | None = None
+        self.error: InputError | None = None
         named = _NAME_AND_PART.fullmatch(header)
         self.id = named[1] if named else header
         self.part = int(named[2]) if named and named[2] else None
@@ -104,19 +104,19 @@ class _Draft:
         self.opened: dict[str, list[int]] = {}
 
     def take(self, row: str, refuse: Refusal) -> None:
-        """A row, unless one before it was wrong: what follows could not be trusted."""
-        if self.fault is None:
+        """Add a row, unless one before it was faulty."""
+        if self.error is None:
             try:
                 self.add(row, refuse)
             except InputError as error:
-                self.fault = error
+                self.error = error
 
     def outcome(self, seen: set[tuple[str, int | None]], refuse: Refusal) -> "CorefDocument | InputError":
-        """The document, or its first fault; `seen` are those before it."""
-        if self.fault is not None:
-            return self.fault
+        """The document, or its first error; `seen` are the documents before it."""
+        if self.error is not None:
+            return self.error
         if (self.id, self.part) in seen:
-            return refuse(f"the document '{self.id}' is there twice", fix="number its parts")
+            return refuse(f"the document '{self.id}' occurs twice", fix="number its parts")
         seen.add((self.id, self.part))
         try:
             return self.finish(refuse)
@@ -130,11 +130,11 @@ class _Draft:
             return
         cells = row.split("\t") if "\t" in row else re.split(" +", row)
         if len(cells) < 2:
-            raise refuse(f"'{row}' is a single column", fix="the last column holds the chains, '-' for none")
+            raise refuse(f"'{row}' is a single column", fix="the last column has the chains, '-' for none")
         self.sentences[-1].append(cells[_WORD_COLUMN] if len(cells) > _WORD_COLUMN + 1 else "")
-        speaker = cells[_SPEAKER_COLUMN] if len(cells) >= _ALL_COLUMNS else NOTHING
-        self.speakers.append(None if speaker in {NOTHING, "_"} else speaker)
-        if cells[-1] not in {NOTHING, "_"}:
+        speaker = cells[_SPEAKER_COLUMN] if len(cells) >= _ALL_COLUMNS else NONE
+        self.speakers.append(None if speaker in {NONE, "_"} else speaker)
+        if cells[-1] not in {NONE, "_"}:
             self._brackets(cells[-1], refuse)
 
     def _brackets(self, cell: str, refuse: Refusal) -> None:
@@ -143,14 +143,14 @@ class _Draft:
         while position < len(cell):
             bracket = _BRACKET.match(cell, position)
             if bracket is None or not (bracket[1] or bracket[3]):
-                raise refuse(f"'{cell}' is no cell of chains", fix="write (7, 7) or (7), with | between them")
+                raise refuse(f"'{cell}' is not a list of chains", fix="write (7, 7) or (7), with | between them")
             position = bracket.end()
             starts, chain = self.opened.setdefault(bracket[2], []), self.chains.setdefault(bracket[2], [])
             if bracket[1]:
                 starts.append(word)
             if bracket[3]:
                 if not starts:
-                    raise refuse(f"'{bracket[2]})' closes a mention that nothing opened")
+                    raise refuse(f"'{bracket[2]})' closes a mention that was not opened")
                 chain.append((starts.pop(), word + 1))
 
     def finish(self, refuse: Refusal) -> CorefDocument:
@@ -158,7 +158,7 @@ class _Draft:
         for name, starts in self.opened.items():
             if starts:
                 raise refuse(
-                    f"the mention of chain {name} that word {starts[-1] + 1} of '{self.id}' opens never closes"
+                    f"the mention of chain {name} that opens at word {starts[-1] + 1} of '{self.id}' never closes"
                 )
         return CorefDocument(
             id=self.id,
@@ -170,13 +170,8 @@ class _Draft:
         )
 
 
-def write_conll_coref(documents: Iterable[CorefDocument], path: str | Path) -> None:
-    """Write documents in twelve columns, the unknown ones filled with `-` and `*`."""
-    Path(path).write_text("".join(map(format_conll_coref, documents)), encoding="utf-8", newline="\n")
-
-
 def format_conll_coref(document: CorefDocument) -> str:
-    """A document as lines of columns; spaces in a speaker's name become `_`, as in OntoNotes."""
+    """A document as lines of twelve columns, unknown ones `-` or `*`; spaces in names of speakers become `_`."""
     _check_writable(document)
     mentions = [(start, end, number) for number, chain in enumerate(document.clusters) for start, end in chain]
     chains = chain_cells(mentions, len(document.words))
@@ -186,8 +181,8 @@ def format_conll_coref(document: CorefDocument) -> str:
     for sentence in document.sentences:
         for number, text in enumerate(sentence):
             speaker = document.speakers[word] if document.speakers else None
-            row = [document.id.replace(" ", "_") or NOTHING, str(document.part or 0), str(number), text, NOTHING, "*"]
-            row += [NOTHING] * 3 + [(speaker or NOTHING).replace(" ", "_"), "*", chains[word]]
+            row = [document.id.replace(" ", "_") or NONE, str(document.part or 0), str(number), text, NONE, "*"]
+            row += [NONE] * 3 + [(speaker or NONE).replace(" ", "_"), "*", chains[word]]
             lines.append("\t".join(row))
             word += 1
         lines.append("")
@@ -195,10 +190,10 @@ def format_conll_coref(document: CorefDocument) -> str:
 
 
 def chain_cells(mentions: Iterable[tuple[int, int, Hashable]], length: int) -> list[str]:
-    """The last column of `length` words with `mentions` (first word, one after the last, chain).
+    """The last column of `length` words with `mentions` (first word, last word exclusive, chain).
 
-    In a cell what opens stands before what closes, outer before inner. Mentions of one chain may nest but not cross:
-    brackets of one number could not be told apart.
+    In a cell, opening brackets precede closing ones, outer before inner. Mentions of one chain may nest but not cross:
+    their brackets would be ambiguous.
     """
     opened: list[list[str]] = [[] for _ in range(length)]
     closed: list[list[str]] = [[] for _ in range(length)]
@@ -206,32 +201,30 @@ def chain_cells(mentions: Iterable[tuple[int, int, Hashable]], length: int) -> l
     for start, end, chain in sorted(mentions, key=lambda mention: (mention[0], -mention[1])):
         around = [last for last in ends.get(chain, []) if last > start]
         if around and end > around[-1]:
-            raise InputError(f"two mentions of chain {chain} cross at word {start + 1}", fix="columns cannot hold them")
+            raise InputError(
+                f"two mentions of chain {chain} cross at word {start + 1}", fix="columns cannot represent them"
+            )
         ends[chain] = [*around, end]
         if end - start == 1:
             opened[start].append(f"({chain})")
         else:
             opened[start].append(f"({chain}")
             closed[end - 1].insert(0, f"{chain})")
-    return ["|".join([*opens, *closes]) or NOTHING for opens, closes in zip(opened, closed, strict=True)]
+    return ["|".join([*opens, *closes]) or NONE for opens, closes in zip(opened, closed, strict=True)]
 
 
 def _check_writable(document: CorefDocument) -> None:
-    """Refuse what columns would garble."""
+    """Raise on what columns cannot represent."""
     count = len(document.words)
     if document.speakers and len(document.speakers) != count:
         raise InputError(f"'{document.id}' has {count} words and {len(document.speakers)} speakers")
-    if re.search(r"[\t\r\n]", "".join([document.id, *_named(document.speakers)])):
+    if re.search(r"[\t\r\n]", "".join([document.id, *filter(None, document.speakers)])):
         raise InputError(f"a line break or tab in the name or a speaker of '{document.id}'")
     for word in document.words:
         if not word or re.search(r"[ \t\r\n]", word):
             raise InputError(
-                f"the word '{word}' of '{document.id}' is empty or has a blank", fix="columns cannot hold it"
+                f"the word '{word}' of '{document.id}' is empty or contains a space", fix="columns cannot represent it"
             )
     for start, end in (mention for chain in document.clusters for mention in chain):
         if not 0 <= start < end <= count:
-            raise InputError(f"the mention {start} to {end} of '{document.id}' lies outside its {count} words")
-
-
-def _named(speakers: Sequence[str | None]) -> list[str]:
-    return [speaker for speaker in speakers if speaker]
+            raise InputError(f"the mention {start} to {end} of '{document.id}' is outside its {count} words")

@@ -1,11 +1,11 @@
-"""Where text may be cut without changing its tokens.
+"""Chunks of text that a tokenizer encodes independently of each other.
 
-What enters is the description of a tokenizer and a text; what leaves is the pieces of the text that the tokenizer
-treats independently of each other. Whether and where a tokenizer allows this is read from its `tokenizer.json`, never
-guessed. Three constructions are known: BERT's pre-tokenizer (pieces are words), the byte-level one (a word with the
-space before it, or a run of punctuation), and SentencePiece's as in ALBERT and XLNet (a word between spaces). The
-places are chosen with care for what normalizers do at edges: never beside a character that is ODD, never before a
-combining mark that a normalizer could move. A property test holds the pieces to this on hostile text.
+What enters is the description of a tokenizer and a text; what leaves is the chunks, where splitting does not change the
+tokens. Whether and where a tokenizer allows this is read from its `tokenizer.json`, never guessed. Three constructions
+are known: BERT's pre-tokenizer (chunks are words), the byte-level one (a word with the space before it, or a run of
+punctuation), and SentencePiece's as in ALBERT and XLNet (a word between spaces). Boundaries respect what normalizers do
+at edges: never beside an ODD character, never before a combining mark that a normalizer could move. A property test
+checks this on hostile text.
 """
 
 import re
@@ -17,10 +17,10 @@ import numpy as np
 
 from spanlab.text.words import MARK, ODD, SPACE, character_classes, code_points, word_begins
 
-Places = Literal["words", "spaces before", "spaces between"]
+Boundaries = Literal["words", "spaces before", "spaces between"]
 
 _LOCAL_NORMALIZERS = frozenset({"NFC", "NFD", "NFKC", "NFKD", "StripAccents", "Lowercase", "Precompiled"})
-# A space or line break between plain letters: a place to cut in every construction.
+# A space or line break between plain letters: a boundary in every construction.
 _PLAIN_SPACE = re.compile(
     r"(?<=[0-9A-Za-z.,\u4e00-\u9fa5。，\uac00-\ud7a3])[ \n](?=[0-9A-Za-z\u4e00-\u9fa5\uac00-\ud7a3])"
 )
@@ -34,22 +34,23 @@ _ascii_kinds[[ord(" "), ord("'")]] = 0, _APOSTROPHE
 
 
 @dataclass(frozen=True, kw_only=True)
-class CutRule:
-    """Where text may be cut for a tokenizer, and which texts must not be."""
+class ChunkRule:
+    """Where a tokenizer's chunks begin and end, and which texts must be encoded whole."""
 
-    places: Places
+    boundaries: Boundaries
     unsafe: re.Pattern[str] | None
-    """Matches a text that holds an added token which the cuts could break."""
+    """Matches a text with an added token that splitting could break."""
 
 
-def cut_rule(description: Mapping[str, Any]) -> CutRule | None:
-    """The rule for a tokenizer, from its `tokenizer.json`; None if its pieces are not known to be independent."""
+def chunk_rule(description: Mapping[str, Any]) -> ChunkRule | None:
+    """The rule for a tokenizer, from its `tokenizer.json`; None if none is known."""
     added = description["added_tokens"]
-    places = _cut_places(description["normalizer"], description["pre_tokenizer"])
-    if places is None or any(token["normalized"] for token in added):
+    boundaries = _boundaries(description["normalizer"], description["pre_tokenizer"])
+    if boundaries is None or any(token["normalized"] for token in added):
         return None
-    fragile = [token["content"] for token in added if places != "spaces between" or _needs_neighbours(token)]
-    return CutRule(places=places, unsafe=re.compile("|".join(map(re.escape, fragile))) if fragile else None)
+    fragile = [token["content"] for token in added if boundaries != "spaces between" or _needs_neighbours(token)]
+    unsafe = re.compile("|".join(map(re.escape, fragile))) if fragile else None
+    return ChunkRule(boundaries=boundaries, unsafe=unsafe)
 
 
 def _needs_neighbours(token: Mapping[str, Any]) -> bool:
@@ -57,7 +58,7 @@ def _needs_neighbours(token: Mapping[str, Any]) -> bool:
     return bool(flags) or any(character.isspace() for character in token["content"])
 
 
-def _cut_places(normalizer: Mapping[str, Any] | None, splitter: Mapping[str, Any] | None) -> Places | None:
+def _boundaries(normalizer: Mapping[str, Any] | None, splitter: Mapping[str, Any] | None) -> Boundaries | None:
     if splitter == {"type": "BertPreTokenizer"} and normalizer is not None:
         isolates_han = normalizer["type"] == "BertNormalizer" and normalizer["handle_chinese_chars"]
         return "words" if isolates_han else None
@@ -72,7 +73,7 @@ def _cut_places(normalizer: Mapping[str, Any] | None, splitter: Mapping[str, Any
 
 
 def _is_local(normalizer: Mapping[str, Any] | None) -> bool:
-    """Whether what a normalizer does to a word does not depend on the words around it."""
+    """Whether a normalizer treats each word independently of the words around it."""
     if normalizer is None:
         return True
     if normalizer["type"] == "Sequence":
@@ -83,44 +84,46 @@ def _is_local(normalizer: Mapping[str, Any] | None) -> bool:
     return normalizer["type"] in _LOCAL_NORMALIZERS
 
 
-def cut_long(text: str, length: int) -> list[tuple[int, int]]:
-    """A text in parts of about `length` characters, each beginning with a plain space: (first, last) of each."""
+def split_long(text: str, length: int) -> list[tuple[int, int]]:
+    """(first, last) of parts of about `length` characters, each but the first beginning with a plain space."""
     firsts = [0]
-    while found := _PLAIN_SPACE.search(text, firsts[-1] + length):
-        firsts.append(found.start())
+    while space := _PLAIN_SPACE.search(text, firsts[-1] + length):
+        firsts.append(space.start())
     return list(zip(firsts, [*firsts[1:], len(text)], strict=True))
 
 
-def find_pieces(text: str, bases: np.ndarray, places: Places) -> tuple[np.ndarray, np.ndarray]:
-    """First and last (exclusive) character of each piece of joined texts that begin at `bases`.
+def find_chunks(text: str, bases: np.ndarray, boundaries: Boundaries) -> tuple[np.ndarray, np.ndarray]:
+    """First and last (exclusive) character of each chunk of joined texts that begin at `bases`.
 
-    No piece crosses from one text to the next, and what is in no piece gives no token.
+    No chunk crosses from one text to the next, and characters outside of chunks give no token.
     """
     codes = code_points(text)
     classes = character_classes(codes)
-    spaces = classes == SPACE  # a space that is ODD may be none to the tokenizer: it stays inside its piece
-    if places == "spaces before":
-        return _cut_before_spaces(codes, classes, spaces, bases)
-    cuts = (classes & (ODD | MARK if places == "spaces between" else ODD)) == 0
+    spaces = classes == SPACE  # the tokenizer may not take an ODD space for one: it stays inside its chunk
+    if boundaries == "spaces before":
+        return _chunks_before_spaces(codes, classes, spaces, bases)
+    cuts = (classes & (ODD | MARK if boundaries == "spaces between" else ODD)) == 0
     cuts[1:] &= (classes[:-1] & (ODD | MARK)) == 0
-    if places == "words":
+    if boundaries == "words":
         cuts &= word_begins(text, classes)
     else:
         cuts &= ~spaces
         cuts[1:] &= spaces[:-1]
     filled = np.flatnonzero(~spaces)
-    rank = np.cumsum(~spaces)  # of each character, how many up to it are no space
-    text_firsts = np.append(filled, len(text))[np.append(0, rank)[bases[:-1]]]  # the first of each that is no space
+    rank = np.cumsum(~spaces)  # for each character, how many up to it are not space
+    text_firsts = np.append(filled, len(text))[
+        np.append(0, rank)[bases[:-1]]
+    ]  # the first of each text that is not space
     cuts[text_firsts[text_firsts < bases[1:] - 1]] = True
     firsts = np.flatnonzero(cuts)
     lasts = filled[np.append(rank[firsts[1:]] - 2, len(filled) - 1)] + 1 if len(firsts) else firsts
     return firsts, lasts
 
 
-def _cut_before_spaces(
+def _chunks_before_spaces(
     codes: np.ndarray, classes: np.ndarray, spaces: np.ndarray, bases: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Pieces as byte-level BPE wants them: they begin with the space before a word, and cover every character.
+    """Chunks of byte-level BPE: they begin with the space before a word, and cover every character.
 
     Its pattern also ends a match wherever plain letters and plain punctuation meet, except after an apostrophe ('s).
     """

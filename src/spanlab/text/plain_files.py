@@ -1,4 +1,4 @@
-"""Plain text files as a stream of strings, in constant memory whatever their size and the length of their lines."""
+"""Plain text files as a stream of strings, in constant memory for files and lines of any size."""
 
 import codecs
 from collections.abc import Callable, Iterable, Iterator
@@ -12,9 +12,9 @@ _BLOCK = 1 << 16  # trainers take hundreds of blocks at a time
 
 @dataclass(frozen=True, kw_only=True)
 class PlainFiles:
-    """The text of UTF-8 files in small blocks, cut at the end of a line or of a word.
+    """The text of UTF-8 files in small blocks that end with a line or a word; can be iterated any number of times.
 
-    It can be read again from the start as often as one likes. `on_read` is told the bytes of each block.
+    `on_read` is called with the bytes of each block.
     """
 
     paths: tuple[Path, ...]
@@ -22,7 +22,7 @@ class PlainFiles:
 
     @property
     def size(self) -> int:
-        """Bytes in all."""
+        """Total bytes."""
         return sum(path.stat().st_size for path in self.paths)
 
     def __iter__(self) -> Iterator[str]:
@@ -41,14 +41,16 @@ class PlainFiles:
                         self.on_read(len(block))
                 decoder.decode(b"", final=True)
         except UnicodeDecodeError as error:
-            place = offset + error.start - len(decoder.getstate()[0])
-            raise InputError(f"not UTF-8 text (byte {max(place, 0)})", path=path, fix="convert it to UTF-8") from None
+            position = offset + error.start - len(decoder.getstate()[0])
+            raise InputError(
+                f"not UTF-8 text (byte {max(position, 0)})", path=path, fix="convert it to UTF-8"
+            ) from None
         except OSError as error:
             raise InputError(error.strerror or str(error), path=path) from None
 
 
 def open_plain_files(paths: Iterable[str | Path], on_read: Callable[[int], None] | None = None) -> PlainFiles:
-    """The files at `paths`, each there and not empty."""
+    """The files at `paths`; raises where one does not exist or is empty."""
     files = tuple(Path(path) for path in paths)
     for path in files:
         if not path.exists():
@@ -56,14 +58,14 @@ def open_plain_files(paths: Iterable[str | Path], on_read: Callable[[int], None]
         if path.is_dir():
             raise InputError("is a folder", path=path, fix="name the files in it")
         if not path.is_file():
-            raise InputError("is no ordinary file", path=path, fix="save its text to a file: it may be read twice")
+            raise InputError("is not a regular file", path=path, fix="save its text to a file: it may be read twice")
         if path.stat().st_size == 0:
             raise InputError("is empty", path=path)
     return PlainFiles(paths=files, on_read=on_read)
 
 
 def _whole_words(blocks: Iterable[str]) -> Iterator[str]:
-    """The blocks cut after their last line break, or after their last space if a line is longer than a block."""
+    """The blocks split after their last line break, or after their last space if a line is longer than a block."""
     rest = ""
     for block in blocks:
         text = rest + block

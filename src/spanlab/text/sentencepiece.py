@@ -1,8 +1,8 @@
 """Reading a SentencePiece model file (`spiece.model`) without the libraries that wrote it.
 
-What enters is the file's bytes; what leaves is its pieces with scores and kinds, and its normalization table. The
-file is one protocol-buffers message of which five fields matter here, so they are read by hand: no dependency, and
-nothing in the file is executed.
+What enters is the file's bytes; what leaves is its pieces with scores and types, and its normalization table. The file
+is one protocol-buffers message of which five fields matter here, so they are parsed by hand: no dependency, and nothing
+in the file is executed.
 """
 
 import struct
@@ -13,13 +13,15 @@ from typing import Any
 
 from spanlab.errors import InputError
 
-UNIGRAM = 1
+_UNIGRAM = 1
+_NORMAL, _UNKNOWN, _CONTROL = 1, 2, 3
+"""Types of pieces."""
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
 @dataclass(frozen=True, kw_only=True)
 class SentencePieceModel:
-    """What a `spiece.model` says."""
+    """The content of a `spiece.model`."""
 
     pieces: tuple[tuple[str, float], ...]
     """Piece and score, in the order of the ids."""
@@ -46,24 +48,24 @@ def parse_sentencepiece(message: bytes) -> SentencePieceModel:
     """The model in the bytes of a file."""
     pieces: list[tuple[str, float]] = []
     control: list[str] = []
-    unknown_id, kind_of_model, normalization = 0, UNIGRAM, b""
+    unknown_id, model_type, normalization = 0, _UNIGRAM, b""
     for field, value in _fields(message):
-        if field == 1:  # a piece: its text, score and kind
+        if field == 1:  # a piece: its text, score and type
             piece = dict(_fields(value))
             text = piece[1].decode("utf-8")
-            kind = piece.get(3, 1)
-            control += [text] * (kind == 3)
-            unknown_id = len(pieces) if kind == 2 else unknown_id
+            piece_type = piece.get(3, _NORMAL)
+            control += [text] * (piece_type == _CONTROL)
+            unknown_id = len(pieces) if piece_type == _UNKNOWN else unknown_id
             score = struct.unpack("<f", piece[2])[0] if 2 in piece else 0.0
-            pieces.append((text, round(score, 9)))  # all that a float of 32 bits holds, and short enough to write
+            pieces.append((text, round(score, 9)))  # the precision of 32 bits, and short enough to write
         elif field == 2:  # how it was trained
-            kind_of_model = dict(_fields(value)).get(3, UNIGRAM)
+            model_type = dict(_fields(value)).get(3, _UNIGRAM)
         elif field == 3:  # the normalizer
             normalization = dict(_fields(value)).get(2, b"")
     if not pieces:
         raise IndexError
-    if kind_of_model != UNIGRAM:
-        raise ValueError("a SentencePiece model that is not of the unigram kind; only those of ALBERT's kind are read")
+    if model_type != _UNIGRAM:
+        raise ValueError("not a unigram model; only SentencePiece models of the unigram type are read")
     return SentencePieceModel(
         pieces=tuple(pieces), control=tuple(control), unknown_id=unknown_id, normalization=normalization
     )

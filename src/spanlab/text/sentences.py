@@ -1,8 +1,8 @@
 """Sentence boundaries of English, Chinese and Korean text, by rule.
 
 What enters is a text; what leaves is character spans. One regular expression finds every mark that may end a
-sentence, and a few cheap questions about its neighbours decide. On edited text that is as good as the libraries made
-for it, and fast enough not to hold up corpus preparation: `docs/explanation/sentences.md` has the measurements.
+sentence, and cheap rules about the characters around it decide. On edited text that is as good as dedicated libraries,
+and fast enough for corpus preparation: `docs/explanation/sentences.md` has the measurements.
 """
 
 import re
@@ -14,8 +14,8 @@ _LANGUAGES = ("en", "zh", "ko")
 _CLOSING = "\"'”’»)\\]}」』）】》〉*_"
 _OPENING = "\"'“‘«([{「『（【《〈*_-—–"
 
-# A mark with what closes after it and the space that follows; or an empty line. Only the first of several marks is
-# tried, so that a million full stops in a row are gone through once.
+# A mark with closing quotes and brackets and the space after it; or an empty line. Only the first of several marks is
+# tried, so that a million full stops in a row are scanned once.
 _WESTERN = re.compile(rf"[.!?…\n](?:(?<=\n)[^\S\n]*\n|(?<=[.!?…])(?<![.!?…][.!?…])[.!?…]*+[{_CLOSING}]*+\s+)")
 # The marks of Chinese and Japanese need no space after them; nor do "." "!" "?" between two Han or Hangul characters.
 _EASTERN = re.compile(
@@ -51,8 +51,8 @@ _BEGINNERS = _set("""
 def sentence_spans(text: str, language: str | None = None) -> list[tuple[int, int]]:
     """The sentences of a text: character spans in order, without overlap, every non-blank character inside one.
 
-    `language` is "en", "zh" or "ko"; None tells it from the script. An empty line always ends a sentence; a single
-    line break never does (`line_spans` is for text with one sentence a line).
+    `language` is "en", "zh" or "ko"; None detects it by the script. An empty line always ends a sentence; a single line
+    break never does.
     """
     if language not in (None, *_LANGUAGES):
         raise ConfigError(f"no sentence rules for the language '{language}'", fix="use en, zh or ko")
@@ -61,13 +61,8 @@ def sentence_spans(text: str, language: str | None = None) -> list[tuple[int, in
     return _spans_between(text, [match.end() for match in marks if _ends_sentence(text, *match.span())])
 
 
-def line_spans(text: str) -> list[tuple[int, int]]:
-    """The sentences of a text that holds one a line: the lines that are not blank, as character spans."""
-    return _spans_between(text, [match.end() for match in re.finditer("\n", text)])
-
-
 def _spans_between(text: str, cuts: list[int]) -> list[tuple[int, int]]:
-    """The stretches between cuts, without the space around them; empty ones are left out."""
+    """The spans between cuts, stripped of space; empty ones are left out."""
     spans, first = [], 0
     for cut in (*cuts, len(text)):
         last = cut
@@ -82,7 +77,7 @@ def _spans_between(text: str, cuts: list[int]) -> list[tuple[int, int]]:
 
 
 def _ends_sentence(text: str, start: int, end: int) -> bool:
-    """Whether the mark found at `start`, with what closes after it up to `end`, ends a sentence."""
+    """Whether the mark at `start`, with closing quotes and space up to `end`, ends a sentence."""
     mark, following = text[start], text[end : end + 1]
     if mark in _ALWAYS:
         return True
@@ -100,7 +95,7 @@ def _ends_sentence(text: str, start: int, end: int) -> bool:
 
 
 def _full_stop_ends(before: str, following: str) -> bool:
-    """Whether one full stop ends a sentence: not after a title, an initial or an abbreviation."""
+    """Whether a single full stop ends a sentence: not after a title, an initial or an abbreviation."""
     word = _WORD_EDGE.split(before)[-1]
     lower = word.lower()
     if lower in _TITLES:

@@ -1,8 +1,8 @@
 """The tokenizer: any Hugging Face tokenizer, giving ids, character offsets and word starts as numpy arrays.
 
-What enters is text; what leaves is `Tokens`, always without special tokens: frames are put around blocks and windows
-later, where their room is known. Encoding takes one of two ways with the same result: through the memory of pieces
-(`pieces`) where the tokenizer allows it, else through `tokenizers`' own batch encoding.
+What enters is text; what leaves is `Tokens`, always without special tokens: they are added to blocks and windows later.
+Encoding goes through `encoding_cache` where the tokenizer allows it, else through the batch encoding of `tokenizers`,
+with the same result.
 """
 
 import hashlib
@@ -15,8 +15,8 @@ from typing import Any, Literal
 from spanlab.errors import InputError
 from spanlab.text.alignment import align
 from spanlab.text.casing import check_folder_case
-from spanlab.text.encoding_cache import PieceMemory
-from spanlab.text.independent_chunks import cut_rule
+from spanlab.text.encoding_cache import EncodingCache
+from spanlab.text.independent_chunks import chunk_rule
 from spanlab.text.special_tokens import ROLES, SYSTEMS, Role, System, system_of
 from spanlab.text.tokenizer_files import read_settings, read_tokenizer
 from spanlab.text.tokens import Tokens, TokenTable
@@ -25,7 +25,7 @@ from spanlab.text.words import Segmenter
 Kind = Literal["wordpiece", "bpe", "unigram", "word"]
 _KINDS: Mapping[str, Kind] = {"WordPiece": "wordpiece", "BPE": "bpe", "Unigram": "unigram", "WordLevel": "word"}
 
-# Everything any system keeps a tokenizer in: what is saved must not lie beside a stale one.
+# All files of any tokenizer: saving must not leave a stale one beside the new.
 _FILES = (
     *("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"),
     *("vocab.txt", "vocab.json", "merges.txt", "encoder.json", "vocab.bpe", "spiece.model"),
@@ -54,9 +54,8 @@ class Tokenizer:
         backend.no_truncation()
         self._backend, self._segmenter = backend, segmenter
         self._description: dict[str, Any] = json.loads(backend.to_str())
-        backend.post_processor = (
-            None  # it frames sequences, and would cut the space tokens of byte-level BPE to nothing
-        )
+        # The post-processor adds special tokens, and would trim the space tokens of byte-level BPE to nothing.
+        backend.post_processor = None
         vocabulary: dict[str, int] = backend.get_vocab(with_added_tokens=True)
         self.kind = _KINDS[type(backend.model).__name__]
         self.system = system_of(vocabulary)
@@ -69,10 +68,9 @@ class Tokenizer:
         self.special_ids = tuple(sorted(added | set(ids.values())))
         normalizer = backend.normalizer
         self.lower_cases = normalizer is not None and "b" in normalizer.normalize_str("B")
-        # With a segmenter, where a word ends depends on the words around it: no piece can be taken alone.
-        rule = cut_rule(self._description) if segmenter is None else None
-        self._rule = rule
-        self._memory = PieceMemory(self._encode_plainly, rule) if rule is not None else None
+        # With a segmenter, where a word ends depends on the words around it: no chunk is independent.
+        self._rule = chunk_rule(self._description) if segmenter is None else None
+        self._cache = EncodingCache(self._encode_uncached, self._rule) if self._rule is not None else None
 
     @classmethod
     def load(cls, path: str | Path, *, segmenter: Segmenter | None = None) -> "Tokenizer":
@@ -115,22 +113,22 @@ class Tokenizer:
 
     @cached_property
     def fingerprint(self) -> str:
-        """sha256 (hex) of everything that decides ids: normalizer, splitter, vocabulary, added tokens.
+        """sha256 (hex) of everything that determines ids: normalizer, pre-tokenizer, vocabulary, added tokens.
 
         Scores of pieces are rounded: `tokenizers` may read a number from a file one unit off in its last place.
         """
-        deciding = {key: self._description[key] for key in ("added_tokens", "normalizer", "pre_tokenizer", "model")}
+        parts = {key: self._description[key] for key in ("added_tokens", "normalizer", "pre_tokenizer", "model")}
         if self.kind == "unigram":
-            pieces = [(piece, round(score, 6)) for piece, score in deciding["model"]["vocab"]]
-            deciding["model"] = {**deciding["model"], "vocab": pieces}
-        return hashlib.sha256(json.dumps(deciding, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+            pieces = [(piece, round(score, 6)) for piece, score in parts["model"]["vocab"]]
+            parts["model"] = {**parts["model"], "vocab": pieces}
+        return hashlib.sha256(json.dumps(parts, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
 
     @cached_property
     def vocabulary(self) -> tuple[str, ...]:
-        """The token of each id; an id that no token has is an empty string."""
+        """The token of each id; an empty string for an unused id."""
         tokens = [""] * self.vocab_size
-        for token, number in self._backend.get_vocab(with_added_tokens=True).items():
-            tokens[number] = token
+        for token, token_id in self._backend.get_vocab(with_added_tokens=True).items():
+            tokens[token_id] = token
         return tuple(tokens)
 
     def encode(self, text: str) -> Tokens:
@@ -142,47 +140,47 @@ class Tokenizer:
         return self.encode_table(texts).split()
 
     def encode_table(self, texts: Sequence[str]) -> TokenTable:
-        """The tokens of several texts, laid end to end."""
-        _refuse_surrogates(texts)
+        """The tokens of several texts, concatenated."""
+        _check_surrogates(texts)
         unsafe = self._rule.unsafe if self._rule is not None else None
-        if self._memory is None or not texts or (unsafe is not None and any(map(unsafe.search, texts))):
-            return self._encode_plainly(texts)
-        return self._memory.encode(texts)
+        if self._cache is None or not texts or (unsafe is not None and any(map(unsafe.search, texts))):
+            return self._encode_uncached(texts)
+        return self._cache.encode(texts)
 
-    def _encode_plainly(self, texts: Sequence[str]) -> TokenTable:
+    def _encode_uncached(self, texts: Sequence[str]) -> TokenTable:
         encodings = self._backend.encode_batch(texts, add_special_tokens=False)
         return align(texts, encodings, self._segmenter)
 
     def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = False) -> str:
         """The text of ids, special tokens shown unless skipped."""
-        return str(self._backend.decode([int(number) for number in ids], skip_special_tokens=skip_special_tokens))
+        return str(self._backend.decode([int(token_id) for token_id in ids], skip_special_tokens=skip_special_tokens))
 
 
 def _pretty(settings: Mapping[str, Any]) -> str:
     return json.dumps(settings, indent=2, ensure_ascii=False) + "\n"
 
 
-def _refuse_surrogates(texts: Sequence[str]) -> None:
-    """Half a surrogate pair is no character: `tokenizers` would fail on it without saying where."""
-    for number, text in enumerate(texts):
+def _check_surrogates(texts: Sequence[str]) -> None:
+    """Raise at half a surrogate pair, on which `tokenizers` would fail without saying where."""
+    for index, text in enumerate(texts):
         try:
             text.encode("utf-8")
         except UnicodeEncodeError as error:
             raise InputError(
-                f"text {number}: character {error.start} is half of a surrogate pair",
-                fix="decode the text as UTF-8 before it comes here",
+                f"text {index}: character {error.start} is half of a surrogate pair",
+                fix="decode the text as UTF-8 first",
             ) from None
 
 
 def check_model_case(model: str | Path, tokenizer: Tokenizer, tokenizer_path: str | Path) -> None:
-    """Refuse a tokenizer that lower-cases for a cased model, or keeps capitals for an uncased one; names both.
+    """Raise where a tokenizer lower-cases for a cased model, or keeps capitals for an uncased one.
 
-    The model's own files decide what it was trained with; loading them checks that they agree among themselves.
+    The tokenizer files of the model decide; loading them checks that they agree among themselves.
     """
-    own = Tokenizer.load(model)
-    if own.lower_cases == tokenizer.lower_cases:
+    trained_with = Tokenizer.load(model)
+    if trained_with.lower_cases == tokenizer.lower_cases:
         return
-    cased = "is uncased" if own.lower_cases else "is cased"
+    cased = "is uncased" if trained_with.lower_cases else "is cased"
     does = "lower-cases" if tokenizer.lower_cases else "keeps capitals"
     raise InputError(
         f"the model {model} {cased}, but the tokenizer {tokenizer_path} {does}",

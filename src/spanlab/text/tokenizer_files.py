@@ -2,8 +2,8 @@
 
 What enters is a folder or one file: `tokenizer.json`; BERT's `vocab.txt`; GPT-2's `vocab.json` and `merges.txt` (also
 under the names of the first release, `encoder.json` and `vocab.bpe`); SentencePiece's `spiece.model`. What leaves is
-the tokenizer and the names that `tokenizer_config.json` gives to the special tokens. Whether a bare `vocab.txt` is
-cased is told from its words, not assumed: the common default of lower-casing ruins a cased model without a word.
+the tokenizer and the special tokens that `tokenizer_config.json` names. Whether a bare `vocab.txt` is cased is decided
+by its words, not assumed: the common default of lower-casing silently ruins a cased model.
 """
 
 import json
@@ -14,14 +14,14 @@ from typing import Any
 from spanlab.errors import InputError
 from spanlab.text.casing import has_capitals
 from spanlab.text.sentencepiece import read_sentencepiece
-from spanlab.text.special_tokens import ROLES, SYSTEMS, Role, batch_sequences, system_of
+from spanlab.text.special_tokens import ROLES, SYSTEMS, Role, set_template, system_of
 
 Settings = Mapping[str, Any]
 """The content of `tokenizer_config.json`."""
 
 
 def read_tokenizer(path: Path) -> tuple[Any, dict[Role, str]]:
-    """The `tokenizers.Tokenizer` at a path, and the special tokens its settings name."""
+    """The `tokenizers.Tokenizer` at a path, and the special tokens that its settings name."""
     if not path.exists():
         raise InputError("no such file or folder", path=path)
     folder = path if path.is_dir() else path.parent
@@ -42,11 +42,11 @@ def _main_file(folder: Path) -> Path:
     for name in _READERS:
         if (folder / name).is_file():
             return folder / name
-    raise InputError("holds no tokenizer", path=folder, fix=f"it needs one of {', '.join(_READERS)}")
+    raise InputError("has no tokenizer", path=folder, fix=f"it needs one of {', '.join(_READERS)}")
 
 
 def read_settings(folder: Path) -> dict[str, Any]:
-    """`tokenizer_config.json`, or nothing if there is none."""
+    """The content of `tokenizer_config.json`; empty if there is none."""
     return _read_json(folder / "tokenizer_config.json") if (folder / "tokenizer_config.json").is_file() else {}
 
 
@@ -65,7 +65,7 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 
 def _named_roles(folder: Path, settings: Settings) -> dict[Role, str]:
-    """Role to token as the folder's settings have it; a token is written as a string or as an object."""
+    """Role to token by the folder's settings, which write a token as a string or as an object."""
     older = folder / "special_tokens_map.json"
     names = {**(_read_json(older) if older.is_file() else {}), **settings}
     roles: dict[Role, str] = {}
@@ -80,7 +80,7 @@ def _named_roles(folder: Path, settings: Settings) -> dict[Role, str]:
 def _read_tokenizer_json(path: Path, settings: Settings) -> Any:  # noqa: ANN401
     from tokenizers import Tokenizer
 
-    _read_json(path)  # for an error that names the line
+    _read_json(path)  # its errors name the line
     return Tokenizer.from_file(str(path))
 
 
@@ -93,8 +93,8 @@ def _read_vocab_txt(path: Path, settings: Settings) -> Any:  # noqa: ANN401
     except UnicodeDecodeError as error:
         raise InputError(f"not UTF-8 text (byte {error.start})", path=path) from None
     if "[UNK]" not in words:
-        raise InputError("has no line [UNK]", path=path, fix="a BERT vocabulary holds one token a line")
-    vocabulary = {word: number for number, word in enumerate(words)}
+        raise InputError("has no line [UNK]", path=path, fix="a BERT vocabulary has one token per line")
+    vocabulary = {word: token_id for token_id, word in enumerate(words)}
     lowercase = settings.get("do_lower_case")
     backend = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
     backend.normalizer = normalizers.BertNormalizer(
@@ -113,7 +113,7 @@ def _read_vocab_and_merges(path: Path, settings: Settings) -> Any:  # noqa: ANN4
 
     merges_file = path.with_name("vocab.bpe" if path.name == "encoder.json" else "merges.txt")
     if not merges_file.is_file():
-        raise InputError(f"{merges_file.name} is missing beside it", path=path)
+        raise InputError(f"{merges_file.name} is missing in its folder", path=path)
     vocabulary, merges = models.BPE.read_file(str(path), str(merges_file))
     if any(token.endswith("</w>") for token in vocabulary):  # GPT-1: words end with a mark, all in lower case
         backend = Tokenizer(models.BPE(vocabulary, merges, unk_token="<unk>", end_of_word_suffix="</w>"))
@@ -130,9 +130,9 @@ def _read_vocab_and_merges(path: Path, settings: Settings) -> Any:  # noqa: ANN4
 def _read_spiece(path: Path, settings: Settings) -> Any:  # noqa: ANN401
     """ALBERT's and XLNet's tokenizers, as the published code uses the model file.
 
-    A piece of digits and a comma is never chosen, as in the published code, which splits it again. Pieces that the
-    user of SentencePiece defined are pieces like others: making added tokens of them, as transformers 5 does, puts a
-    spurious word beginning after every hyphen and full stop.
+    A piece of digits and a comma is never chosen, as in the published code, which splits it again. User-defined pieces
+    are ordinary pieces here: making them added tokens, as transformers 5 does, puts a spurious word start after every
+    hyphen and full stop.
     """
     from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 
@@ -141,7 +141,7 @@ def _read_spiece(path: Path, settings: Settings) -> Any:  # noqa: ANN401
     albert = system_of(dict.fromkeys((text for text, _ in pieces), 0)) == "albert"
     steps: list[Any] = [normalizers.Replace("``", '"'), normalizers.Replace("''", '"')]
     if not settings.get("keep_accents", False):
-        # SentencePiece puts the letters of a Hangul syllable together again; its map as `tokenizers` reads it does not.
+        # SentencePiece composes the letters of a Hangul syllable again; its map as `tokenizers` reads it does not.
         steps += [normalizers.NFKD(), normalizers.StripAccents(), normalizers.NFC()]
     if settings.get("do_lower_case", albert and not has_capitals([text for text, _ in pieces])):
         steps.append(normalizers.Lowercase())
@@ -160,7 +160,7 @@ def _ends_number(piece: str) -> bool:
 
 
 def _with_special_tokens(backend: Any, control: tuple[str, ...] = ()) -> Any:  # noqa: ANN401
-    """Declare the special tokens that the vocabulary holds, and frame sequences with them."""
+    """Declare the special tokens of the vocabulary and set their template."""
     from tokenizers import AddedToken
 
     vocabulary = backend.get_vocab()
@@ -169,7 +169,7 @@ def _with_special_tokens(backend: Any, control: tuple[str, ...] = ()) -> Any:  #
     backend.add_special_tokens(
         [AddedToken(name, special=True, normalized=False) for name in names if name in vocabulary]
     )
-    batch_sequences(backend, system)
+    set_template(backend, system)
     return backend
 
 

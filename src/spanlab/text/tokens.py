@@ -1,4 +1,4 @@
-"""Tokens as arrays: ids, where each token lies in the user's own string, and where words begin."""
+"""Tokens as arrays: ids, character offsets in the user's string, and where words begin."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -25,7 +25,7 @@ class Tokens:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TokenTable:
-    """The tokens of several texts laid end to end; `counts` says how many belong to each. Offsets are per text."""
+    """The tokens of several texts, concatenated; `counts` (B,) says how many belong to each. Offsets are per text."""
 
     ids: np.ndarray
     starts: np.ndarray

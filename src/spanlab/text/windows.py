@@ -1,8 +1,7 @@
-"""A long text cut into overlapping windows, and per-token results put together again.
+"""Overlapping windows over a long text.
 
-What enters is a number of tokens and the length a model can take; what leaves is token ranges that cover every token.
-Each token of the overlaps has several results: `merge_best` takes the one from the window where the token sees most
-of its surroundings (the rule of BERT's SQuAD code), `merge_mean` averages them.
+What enters is a number of tokens and the length that a model takes; what leaves is token ranges that cover every token.
+A token in several windows is best represented by the one in which it has most context (the rule of BERT's SQuAD code).
 """
 
 from collections.abc import Sequence
@@ -29,68 +28,39 @@ def cut_windows(count: int, *, length: int, stride: int, reserved: int = 0) -> l
 
     Args:
         count: Tokens of the text.
-        length: What the model takes, everything included.
+        length: Tokens the model takes, special tokens included.
         stride: From the start of one window to the start of the next.
-        reserved: Room for special tokens and for a prefix such as a question.
+        reserved: Tokens of each window kept for special tokens and a prefix such as a question.
     """
-    room = length - reserved
-    if room < 1:
+    available = length - reserved
+    if available < 1:
         raise ConfigError(
-            f"windows of {length} tokens have no room for text beside {reserved} reserved ones",
+            f"windows of {length} tokens leave none for text: {reserved} are reserved",
             fix="use longer windows or a shorter question",
         )
-    if not 1 <= stride <= room:
+    if not 1 <= stride <= available:
         raise ConfigError(
-            f"a stride of {stride} does not fit windows with room for {room} tokens",
-            fix=f"use a stride from 1 to {room}",
+            f"the stride is {stride}, but a window has {available} tokens of text",
+            fix=f"use a stride from 1 to {available}",
         )
-    steps = max(0, -(-(count - room) // stride))
-    return [Window(step * stride, min(step * stride + room, count)) for step in range(steps + 1)]
+    steps = max(0, -(-(count - available) // stride))
+    return [Window(step * stride, min(step * stride + available, count)) for step in range(steps + 1)]
 
 
 def best_windows(windows: Sequence[Window], count: int) -> np.ndarray:
-    """(N,) the number of the window in which each token has most context: the smaller of its two sides counts.
+    """(N,) the index of the window in which each token has most context: the smaller of its two sides counts.
 
-    Where that is the same, the longer window is better, then the earlier one.
+    Ties go to the longer window, then to the earlier one.
     """
     best = np.full(count, -1, dtype=np.int64)
     most = np.full(count, -1, dtype=np.int64)
     longest = max(map(len, windows), default=0) + 1
-    for number, window in enumerate(windows):
+    for index, window in enumerate(windows):
         left = np.arange(len(window))
         context = np.minimum(left, left[::-1]) * longest + len(window)
-        here = slice(window.start, window.end)
-        better = context > most[here]
-        best[here][better] = number
-        most[here][better] = context[better]
+        inside = slice(window.start, window.end)
+        better = context > most[inside]
+        best[inside][better] = index
+        most[inside][better] = context[better]
     assert count == 0 or best.min() >= 0, "the windows leave out a token"
     return best
-
-
-def merge_best(windows: Sequence[Window], results: Sequence[np.ndarray], count: int) -> np.ndarray:
-    """(N, …) each token's result from the window where it has most context; `results` holds (len(window), …) each."""
-    _check_shapes(windows, results)
-    best = best_windows(windows, count)
-    merged = np.empty((count, *results[0].shape[1:]), dtype=results[0].dtype)
-    for number, (window, result) in enumerate(zip(windows, results, strict=True)):
-        here = slice(window.start, window.end)
-        chosen = best[here] == number
-        merged[here][chosen] = result[chosen]
-    return merged
-
-
-def merge_mean(windows: Sequence[Window], results: Sequence[np.ndarray], count: int) -> np.ndarray:
-    """(N, …) the mean of each token's results over the windows that hold it, in double precision."""
-    _check_shapes(windows, results)
-    total = np.zeros((count, *results[0].shape[1:]), dtype=np.float64)
-    times = np.zeros((count, *(1,) * (total.ndim - 1)), dtype=np.int64)
-    for window, result in zip(windows, results, strict=True):
-        total[window.start : window.end] += result
-        times[window.start : window.end] += 1
-    assert count == 0 or times.min() > 0, "the windows leave out a token"
-    return total / times
-
-
-def _check_shapes(windows: Sequence[Window], results: Sequence[np.ndarray]) -> None:
-    assert len(windows) == len(results) > 0, "one result a window"
-    assert all(len(window) == len(result) for window, result in zip(windows, results, strict=True))

@@ -1,12 +1,14 @@
-"""Where words begin, decided by the text alone.
+"""Where words begin: from the text alone, or from token ids.
 
-What enters is a string; what leaves is a class per character and the places where words begin. Whitespace ends a
+What enters is a string; what leaves is a class per character and the characters where words begin. Whitespace ends a
 word; each punctuation mark is a word of its own, as in BERT's pre-tokenizer; each Han character is a word, unless a
 segmenter groups them; everything else (letters of any script, digits, symbols, emoji) joins its neighbours, so a
 Korean word is an eojeol. Combining marks, variation selectors and joiners belong to the character before them.
 
-Classes are looked up in one table over all code points, filled as characters are met: a text costs a few numpy
-passes and no loop over characters.
+Classes are looked up in one table over all code points, filled as characters are seen: a text costs a few numpy passes
+and no loop over characters.
+
+`VocabularyWords` finds word starts where only ids are known, by the conventions of the vocabulary ("##", "Ġ", "▁").
 """
 
 import unicodedata
@@ -18,18 +20,18 @@ from spanlab.arrays import Flags, Integers
 from spanlab.errors import InputError
 
 Segmenter = Callable[[str], Sequence[str]]
-"""Cuts a run of Han characters into words; the words joined must be the run."""
+"""Splits a run of Han characters into words; joined, the words must be the run."""
 
 SPACE, LETTER, ALONE, HAN, MARK = 1, 2, 4, 8, 16
 ODD = 32
-"""Set beside a class where the tables of Python and of `tokenizers` may disagree: no cache cuts text there."""
+"""Added to a class where the tables of Python and of `tokenizers` may disagree: no chunk ends there."""
 
-_classes = np.zeros(0x110000, dtype=np.uint8)  # 0: not met yet
+_classes = np.zeros(0x110000, dtype=np.uint8)  # 0: not seen yet
 
-# The second line is Han too, but younger than the tables some tokenizers carry.
+# The second line is Han, too, but newer than the tables of some tokenizers.
 _HAN_RANGES = ((0x4E00, 0x9FA5), (0x3400, 0x4DB5), (0x20000, 0x2A6D6), (0xF900, 0xFA2D), (0x2F800, 0x2FA1D))
 _LATE_HAN_RANGES = ((0x9FA6, 0x9FFF), (0x4DB6, 0x4DBF), (0xFA2E, 0xFAD9), (0x2A6D7, 0x2EE5D), (0x30000, 0x3347F))
-# Punctuation that has been punctuation in every version of Unicode in use: Latin, general, CJK and full-width.
+# Punctuation in every version of Unicode in use: Latin, general, CJK and full-width.
 _OLD_PUNCTUATION = ((0x21, 0xBF), (0x2010, 0x2027), (0x2030, 0x205E), (0x3001, 0x301F), (0xFF01, 0xFF65))
 # Characters that extend the one before them without being marks: joiners, half-width sound marks, skin tones, tags.
 _EXTENDERS = ((0x200C, 0x200D), (0xFF9E, 0xFF9F), (0x1F3FB, 0x1F3FF), (0xE0020, 0xE007F))
@@ -42,12 +44,12 @@ def code_points(text: str) -> np.ndarray:
         return np.frombuffer(text.encode("utf-32-le"), dtype=np.uint32)
     except UnicodeEncodeError as error:
         raise InputError(
-            f"character {error.start} is half of a surrogate pair", fix="decode the text as UTF-8 before it comes here"
+            f"character {error.start} is half of a surrogate pair", fix="decode the text as UTF-8 first"
         ) from None
 
 
 def character_classes(codes: np.ndarray) -> np.ndarray:
-    """(C,) uint8: SPACE, LETTER, ALONE, HAN or MARK for each code point, and ODD beside it where it applies."""
+    """(C,) uint8: SPACE, LETTER, ALONE, HAN or MARK for each code point, with ODD added where it applies."""
     classes: np.ndarray = _classes[codes]
     if classes.size and classes.min() == 0:
         for code in np.unique(codes[classes == 0]).tolist():
@@ -93,7 +95,7 @@ def word_begins(text: str, classes: np.ndarray, segmenter: Segmenter | None = No
 
 
 def _classes_of_base(classes: np.ndarray) -> np.ndarray:
-    """The classes with each mark replaced by the class of what it sits on; a mark on nothing counts as a letter."""
+    """The classes with each mark replaced by the class of its base; a mark without base counts as a letter."""
     marks = (classes & MARK) != 0
     if not marks.any():
         return classes
@@ -103,7 +105,7 @@ def _classes_of_base(classes: np.ndarray) -> np.ndarray:
 
 
 def _join_segmented(text: str, classes: np.ndarray, begins: np.ndarray, segmenter: Segmenter) -> None:
-    """Unmark the beginnings inside the words that a segmenter finds in each run of Han characters."""
+    """Unset the word begins inside the words that a segmenter finds in each run of Han characters."""
     han = ((classes & HAN) != 0).view(np.int8)
     edges = np.flatnonzero(np.diff(han, prepend=0, append=0))
     for first, last in edges.reshape(-1, 2).tolist():
@@ -139,7 +141,7 @@ class VocabularyWords:
         """`tokens` are the vocabulary's entries in the order of their ids."""
         marked = sum(token.startswith((_BYTE_SPACE, _META_SPACE)) for token in tokens)
         pieces = sum(token.startswith(_CONTINUES) for token in tokens)
-        # A vocabulary that marks neither spaces nor continuations holds whole words.
+        # A vocabulary that marks neither spaces nor continuations consists of whole words.
         self._marks_spaces = marked > pieces
         self._begins = np.array([self._begins_word(token, pieces > 0) for token in tokens], bool)
         self._first_alone, self._last_alone = _edges(tokens, byte_level=_is_byte_level(tokens))
@@ -153,7 +155,7 @@ class VocabularyWords:
         """(N,) where words begin in a row of ids; a special token (N,) ends the word before it and begins none."""
         begins: Flags = self._begins[ids]
         if self._marks_spaces:
-            # Only spaces are marked, so punctuation and Han characters must be told from the characters themselves.
+            # Only spaces are marked, so punctuation and Han characters are recognised by the characters themselves.
             begins = begins | self._first_alone[ids]
             begins[1:] |= self._last_alone[ids[:-1]]
         begins[:1] = True
@@ -166,28 +168,28 @@ def _is_byte_level(tokens: Sequence[str]) -> bool:
 
 
 def _edges(tokens: Sequence[str], *, byte_level: bool) -> tuple[Flags, Flags]:
-    """(V,) whether the first, and the last, character of each token stands by itself as a word."""
+    """(V,) whether the first, and the last, character of each token is a word by itself."""
     first, last = np.zeros(len(tokens), bool), np.zeros(len(tokens), bool)
     to_byte = _byte_table() if byte_level else {}
-    for number, token in enumerate(tokens):
+    for index, token in enumerate(tokens):
         text = token.lstrip(_BYTE_SPACE + _META_SPACE)
         if byte_level:
             raw = bytes(to_byte[character] for character in text if character in to_byte)
             text = raw.decode("utf-8", errors="ignore")
             if raw and not text.encode().startswith(raw[:1]):
-                # The token begins inside a character, or with part of one: then its lead byte tells Chinese from
-                # other scripts, and a byte inside a character begins nothing.
-                first[number] = raw[0] in _CHINESE_LEADS
+                # The token begins with part of a character: a lead byte distinguishes Chinese from other scripts, and a
+                # byte inside a character begins no word.
+                first[index] = raw[0] in _CHINESE_LEADS
                 continue
         if text:
             classes = character_classes(code_points(text[0] + text[-1]))
-            first[number], last[number] = (classes & (ALONE | HAN)) != 0
+            first[index], last[index] = (classes & (ALONE | HAN)) != 0
     return first, last
 
 
 def _byte_table() -> dict[str, int]:
-    """The printable stand-in of every byte in GPT-2's vocabulary."""
+    """The byte of each printable stand-in of GPT-2's vocabulary."""
     printable = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
     table = {chr(byte): byte for byte in printable}
     others = [byte for byte in range(256) if byte not in printable]
-    return table | {chr(256 + number): byte for number, byte in enumerate(others)}
+    return table | {chr(256 + index): byte for index, byte in enumerate(others)}

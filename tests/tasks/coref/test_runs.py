@@ -152,7 +152,7 @@ def test_a_broken_document_does_not_hide_the_next(tmp_path: Path) -> None:
     first, second, third = read_rows(str(path), Coreference.shape)
     assert isinstance(first, InputError)
     assert first.line == 5
-    assert "closes a mention that nothing opened" in first.cause
+    assert "closes a mention that was not opened" in first.cause
     assert isinstance(second, InputError)
     assert "no sentence" in second.cause
     assert second.line == 11

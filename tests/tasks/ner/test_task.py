@@ -20,7 +20,7 @@ from spanlab.tasks.ner.task import NamedEntities
 from spanlab.tasks.sample import Sample
 from spanlab.tasks.spans.representation import SpanConfig
 from spanlab.text import Tokenizer
-from spanlab.text.windows import merge_best
+from spanlab.text.windows import best_windows
 from tests.tasks.making import BPE, TOKENIZER, decode_all, predict, read, tiny_encoder, train_head, windower
 
 TEXT = "Anna met Captain O'Neill on the island before dawn. Mr. Brown ordered coffee in the café."
@@ -116,7 +116,8 @@ def test_a_long_document_is_what_its_windows_are() -> None:
             ).hidden[0]
             begin = window.first_start
             logits.append(head.tokens(hidden[begin : begin + len(window.first)]).numpy())
-    merged = merge_best([window.first for window in windows], logits, len(tokens))
+    best = best_windows([window.first for window in windows], len(tokens)).tolist()
+    merged = np.stack([logits[index][token - windows[index].first.start] for token, index in enumerate(best)])
     words = np.flatnonzero(tokens.word_starts)
     ends = np.append(words[1:], len(tokens)) - 1
     first, last, labels = tags_to_spans(best_tags(merged[words], np.array([len(words)])))

@@ -7,9 +7,9 @@ from spanlab.samples.exports.ner import outermost
 from spanlab.samples.exports.records import Record
 from spanlab.samples.exports.tokens import Span, token_range, tokenize
 from spanlab.samples.passage import Passage, Sentence
-from spanlab.text.conll_coref import NOTHING, chain_cells
+from spanlab.text.conll_coref import NONE, chain_cells
 
-# What CoNLL-2012 writes where there are no parts of speech; lemma, frameset and sense are NOTHING.
+# What CoNLL-2012 writes where there are no parts of speech; lemma, frameset and sense are NONE.
 NO_PART_OF_SPEECH = "XX"
 
 
@@ -49,12 +49,12 @@ def conll_2012(passages: Sequence[Passage]) -> str:
 
 def _rows(passage: Passage, sentence: Sentence) -> list[str]:
     tokens = tokenize(passage, sentence)
-    speaker = (sentence.speaker or NOTHING).replace(" ", "_")
+    speaker = (sentence.speaker or NONE).replace(" ", "_")
     layers = zip(tokens, _parse(tokens), _names(passage, sentence, tokens), _chains(passage, tokens), strict=True)
     rows = []
     for number, ((start, end), parse, name, chain) in enumerate(layers):
         word = passage.text[start:end]
-        row = [passage.id, "0", str(number), word, NO_PART_OF_SPEECH, parse, NOTHING, NOTHING, NOTHING]
+        row = [passage.id, "0", str(number), word, NO_PART_OF_SPEECH, parse, NONE, NONE, NONE]
         rows.append("\t".join([*row, speaker, name, chain]))
     return rows
 
