@@ -18,7 +18,7 @@ import transformers
 from torch import Tensor, nn
 
 from benchmarks.measure import circumstances, gemm_rate, in_turn, print_result
-from spanlab.encoder import Encoder, EncoderConfig, MaskedLMHead
+from spanlab.encoder import EncoderConfig, MaskedLMHead, TransformerEncoder
 from spanlab.encoder.flops import flops_per_token
 from spanlab.objectives import project
 
@@ -78,7 +78,7 @@ def training_steps(dropout: float, precision: str) -> dict[str, TrainingStep]:
         pooler=False,
         **TRAINED,  # type: ignore[arg-type]
     )
-    ours = nn.ModuleDict({"encoder": Encoder(config), "head": MaskedLMHead(config)}).train()
+    ours = nn.ModuleDict({"encoder": TransformerEncoder(config), "head": MaskedLMHead(config)}).train()
     theirs = transformers.BertForMaskedLM(peer_config(TRAINED, dropout)).train()
 
     def our_loss() -> Tensor:
@@ -134,7 +134,7 @@ def ragged_lengths(mean_fill: float = 0.4, count: int = BATCH) -> Tensor:
 def inference_runs(precision: str, lengths: Tensor) -> dict[str, Callable[[], object]]:
     """Both encoders on the same padded batch of sequences of these lengths."""
     dtype = DTYPES[precision]
-    ours = Encoder(EncoderConfig(vocab_size=VOCAB, pooler=False, **SERVED)).eval().to(dtype)  # type: ignore[arg-type]
+    ours = TransformerEncoder(EncoderConfig(vocab_size=VOCAB, pooler=False, **SERVED)).eval().to(dtype)  # type: ignore[arg-type]
     theirs = transformers.BertModel(peer_config(SERVED, 0.0), add_pooling_layer=False).eval().to(dtype)
     mask = (torch.arange(LENGTH) < lengths[:, None]).long()
     ids = torch.randint(1000, VOCAB, mask.shape) * mask

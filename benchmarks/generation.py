@@ -20,7 +20,7 @@ import torch
 
 from benchmarks.measure import circumstances, print_result
 from benchmarks.summarisation import show, write_parts
-from spanlab.encoder import CausalLMHead, Encoder, preset, save_model
+from spanlab.encoder import CausalLMHead, TransformerEncoder, preset, save_model
 from spanlab.inference.load import load
 from spanlab.inference.predictor import Predictor
 from spanlab.metrics.generation import score_rouge
@@ -40,7 +40,9 @@ def write_tiny_gpt(folder: Path, train: Path) -> Path:
     texts = [" ".join([*row["source"], *row["target"]]) for row in rows]
     tokenizer = train_tokenizer(texts, TokenizerConfig(kind="bpe", vocab_size=4096, system="gpt"))
     torch.manual_seed(0)
-    encoder = Encoder(preset("gpt2", "tiny", vocab_size=tokenizer.vocab_size, max_positions=512, init_std=0.05))
+    encoder = TransformerEncoder(
+        preset("gpt2", "tiny", vocab_size=tokenizer.vocab_size, max_positions=512, init_std=0.05)
+    )
     save_model(folder, encoder, {"clm": CausalLMHead(encoder.config)})
     tokenizer.save(folder)
     return folder

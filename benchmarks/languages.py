@@ -29,7 +29,7 @@ from benchmarks.offset_proofs import (
     results_stand_in_their_text,
     tokens_spell_their_characters,
 )
-from spanlab.encoder import Encoder, preset
+from spanlab.encoder import TransformerEncoder, preset
 from spanlab.inference.load import load
 from spanlab.inference.predictor import Predictor
 from spanlab.tasks.config import TaskDataConfig
@@ -148,7 +148,7 @@ def write_encoder(folder: Path, tokenizer: Tokenizer) -> Path:
     """A tiny SpanBERT that has learnt nothing."""
     torch.manual_seed(0)
     body = {"positions": "rotary", "norm_place": "pre", "final_norm": True, "init_std": 0.05}
-    Encoder(preset("spanbert", "tiny", vocab_size=tokenizer.vocab_size, **body)).save_pretrained(folder)
+    TransformerEncoder(preset("spanbert", "tiny", vocab_size=tokenizer.vocab_size, **body)).save_pretrained(folder)
     tokenizer.save(folder)
     return folder
 

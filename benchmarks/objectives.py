@@ -28,7 +28,7 @@ from torch import Tensor
 from benchmarks.encoder import BATCH, LENGTH, TRAINED, VOCAB, TrainingStep
 from benchmarks.measure import circumstances, in_turn, print_result
 from spanlab.corruption.examples import ExampleBatch, SpanBoundaries
-from spanlab.encoder import Encoder, EncoderConfig, MaskedLMHead, SpanBoundaryHead
+from spanlab.encoder import EncoderConfig, MaskedLMHead, SpanBoundaryHead, TransformerEncoder
 from spanlab.objectives import MaskedLM, Mixture, SpanBoundary, TensorBatch, encode
 
 CLS, SEP, MASK, FIRST_WORD = 101, 102, 103, 1000
@@ -130,7 +130,9 @@ def training_step(way: str, precision: str, dropout: float = 0.1) -> TrainingSte
         **TRAINED,  # type: ignore[arg-type]
     )
     heads = MaskedLMHead(config), SpanBoundaryHead(config.width, VOCAB)
-    model = Mixture(Encoder(config), [MaskedLM(heads[0]), SpanBoundary(heads[1])], {"mlm": 1.0, "sbo": 1.0}).train()
+    model = Mixture(
+        TransformerEncoder(config), [MaskedLM(heads[0]), SpanBoundary(heads[1])], {"mlm": 1.0, "sbo": 1.0}
+    ).train()
     batch = TensorBatch.from_examples(span_batch())
     losses: dict[str, Callable[[], Tensor]] = {
         "spanlab": lambda: model(batch).value,

@@ -58,7 +58,7 @@ def training_steps(precision: str) -> dict[str, Callable[[], None]]:
     theirs, collated = peer(), peer()
 
     def our_loss() -> Tensor:
-        read = encoder.read(ids_BT, visible_BTT=visible_BTT, places_BK=places_BK)
+        read = encoder.read(ids_BT, visible_BTT=visible_BTT, positions_BK=places_BK)
         assert read.predicted_BKD is not None
         features_KD = read.predicted_BKD.flatten(0, 1)
         return project(features_KD, encoder.word_table, bias_V, targets_BK.flatten()).total / targets_BK.numel()

@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 
 from spanlab.corpus import Options, PreparedCorpus, plan_preparation, run_preparation
-from spanlab.encoder import Encoder, EncoderConfig, preset
+from spanlab.encoder import EncoderConfig, build_encoder, preset
 from spanlab.encoder.flops import count_cost
 from spanlab.pretraining.examples import Examples
 from spanlab.pretraining.recipe import load_recipe
@@ -44,7 +44,7 @@ def draw_sharing(configs: Mapping[str, EncoderConfig]) -> str:
 
 def _tower(index: int, name: str, config: EncoderConfig, highest: int) -> list[str]:
     with torch.device("meta"):
-        cost = count_cost(Encoder(config), config)
+        cost = count_cost(build_encoder(config))
     left, floor = _WIDTH * index + 24, _LAYERS_TOP + highest * _LAYER
     parts = [
         words(left, 24, name, size=15),

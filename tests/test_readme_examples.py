@@ -14,7 +14,7 @@ from unittest import mock
 
 import pytest
 
-from spanlab.encoder import Encoder, preset
+from spanlab.encoder import TransformerEncoder, preset
 from spanlab.text import Tokenizer
 from tests.cli.run import run_here
 
@@ -110,7 +110,9 @@ def test_two_sentences_by_a_model_trained_on_sst2(minilm: Path, real_data: Path,
 @pytest.mark.slow
 def test_the_question_by_a_model_trained_on_cmrc(real_data: Path, tmp_path: Path) -> None:
     tokenizer = Tokenizer.load(real_data / "tokenizers" / "bert-base-chinese")
-    Encoder(preset("spanbert", "tiny", vocab_size=tokenizer.vocab_size)).save_pretrained(tmp_path / "encoder")
+    TransformerEncoder(preset("spanbert", "tiny", vocab_size=tokenizer.vocab_size)).save_pretrained(
+        tmp_path / "encoder"
+    )
     tokenizer.save(tmp_path / "encoder")
     data = real_data / "qa" / "cmrc2018_trial_zh.json"
     assert is_marked_rightly(answer(tmp_path / "encoder", data, tmp_path / "run", *SMALL, "training.steps=30"))

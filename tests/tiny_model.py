@@ -4,7 +4,7 @@ from pathlib import Path
 
 import torch
 
-from spanlab.encoder import Encoder, EncoderConfig, MaskedLMHead, save_model
+from spanlab.encoder import EncoderConfig, MaskedLMHead, TransformerEncoder, save_model
 from spanlab.samples import load
 from spanlab.text.train import TokenizerConfig, train_tokenizer
 
@@ -16,7 +16,7 @@ def write_tiny_model(folder: Path, **changes: object) -> Path:
     shape = {"width": 32, "layers": 2, "heads": 4, "inner_width": 64, "max_positions": 128, "dropout": 0.0}
     shape |= {"attention_dropout": 0.0, "vocab_size": tokenizer.vocab_size, "init_std": 0.1, **changes}
     torch.manual_seed(3)
-    encoder = Encoder(EncoderConfig(**shape))  # type: ignore[arg-type]
+    encoder = TransformerEncoder(EncoderConfig(**shape))  # type: ignore[arg-type]
     save_model(folder, encoder, {"mlm": MaskedLMHead(encoder.config)})
     tokenizer.save(folder)
     return folder

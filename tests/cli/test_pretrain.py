@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from spanlab.cli.main import main
-from spanlab.encoder import Encoder, preset, save_model
+from spanlab.encoder import TransformerEncoder, preset, save_model
 from spanlab.pretraining.recipe import load_recipe, shipped_recipes
 from tests.pretraining.making import SMALLEST, make_tokenizer, write_text
 
@@ -145,7 +145,7 @@ def test_the_line_of_a_recipe_file_is_named(spanlab: Spanlab, tmp_path: Path) ->
 
 def test_the_model_must_have_the_corpus_tokenizer(spanlab: Spanlab, small_corpus: Path, tmp_path: Path) -> None:
     tokenizer = make_tokenizer(write_text(tmp_path / "text.txt"), vocab_size=100)
-    save_model(tmp_path / "model", Encoder(preset("bert", "tiny", vocab_size=tokenizer.vocab_size)))
+    save_model(tmp_path / "model", TransformerEncoder(preset("bert", "tiny", vocab_size=tokenizer.vocab_size)))
     tokenizer.save(tmp_path / "model")
     start = ("pretrain", "spanbert", "--data", small_corpus, "--out", tmp_path / "run", *SMALLEST, "training.steps=2")
     told = refusal(spanlab(*start, "--init", tmp_path / "model"))

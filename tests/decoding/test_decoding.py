@@ -10,7 +10,7 @@ from transformers.generation.logits_process import TemperatureLogitsWarper, TopK
 
 from spanlab.decoding.generate import generate_ids
 from spanlab.decoding.sampling import Decoded, DecodingConfig, choose, restrict
-from spanlab.encoder import CausalLMHead, Encoder, Model, load_model, preset
+from spanlab.encoder import CausalLMHead, Encoder, Model, TransformerEncoder, load_model, preset
 from spanlab.errors import ConfigError, InputError
 from tests.parity.models import CASES, VOCAB
 
@@ -148,7 +148,7 @@ def test_draws_follow_the_probabilities() -> None:
 
 def small_model(positions: int = 8) -> tuple[Encoder, CausalLMHead]:
     config = preset("gpt2", "tiny", vocab_size=40, max_positions=positions)
-    return Encoder(config), CausalLMHead(config)
+    return TransformerEncoder(config), CausalLMHead(config)
 
 
 @pytest.mark.parametrize("beams", [1, 2])
@@ -170,8 +170,8 @@ def test_prompts_that_cannot_be_continued() -> None:
         generate_ids(encoder, head, [[1], [2] * 9], config)
     with pytest.raises(InputError, match="input_ids holds 40, outside the vocabulary"):
         generate_ids(encoder, head, [[40]], config)
-    bert = Encoder(preset("bert", "tiny", vocab_size=40))
-    with pytest.raises(InputError, match="looks at what follows, so it cannot generate"):
+    bert = TransformerEncoder(preset("bert", "tiny", vocab_size=40))
+    with pytest.raises(InputError, match="is not causal, so it cannot generate"):
         generate_ids(bert, CausalLMHead(bert.config), [[1]], config)
 
 

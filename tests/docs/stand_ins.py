@@ -7,7 +7,15 @@ from pathlib import Path
 
 import yaml
 
-from spanlab.encoder import CausalLMHead, Encoder, EncoderConfig, MaskedLMHead, SpanBoundaryHead, preset, save_model
+from spanlab.encoder import (
+    CausalLMHead,
+    EncoderConfig,
+    MaskedLMHead,
+    SpanBoundaryHead,
+    TransformerEncoder,
+    preset,
+    save_model,
+)
 from spanlab.samples import load
 from spanlab.samples.exports import Selection, export
 from spanlab.text import Tokenizer
@@ -46,14 +54,14 @@ def _write_model(folder: Path, tokenizer: Tokenizer) -> None:
     config = EncoderConfig(
         width=32, layers=1, heads=2, inner_width=64, max_positions=128, vocab_size=tokenizer.vocab_size
     )
-    encoder = Encoder(config)
+    encoder = TransformerEncoder(config)
     heads = {"mlm": MaskedLMHead(config), "sbo": SpanBoundaryHead(config.width, tokenizer.vocab_size)}
     save_model(folder, encoder, heads)
     tokenizer.save(folder)
 
 
 def _write_causal_model(folder: Path, tokenizer: Tokenizer) -> None:
-    encoder = Encoder(preset("gpt2", "tiny", vocab_size=tokenizer.vocab_size))
+    encoder = TransformerEncoder(preset("gpt2", "tiny", vocab_size=tokenizer.vocab_size))
     save_model(folder, encoder, {"clm": CausalLMHead(encoder.config)})
     tokenizer.save(folder)
 

@@ -28,13 +28,13 @@ def by_hand(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, causal: bool) 
 
 
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("want_weights", [False, True])
-def test_equals_a_plain_loop(causal: bool, want_weights: bool) -> None:
+@pytest.mark.parametrize("need_weights", [False, True])
+def test_equals_a_plain_loop(causal: bool, need_weights: bool) -> None:
     qkv = torch.randn(TOKENS, 3, 2, 4)
     q, k, v = qkv.unbind(1)
-    attended = attend(qkv, RUNS, causal=causal, want_weights=want_weights)
-    torch.testing.assert_close(attended.context_ND, by_hand(q, k, v, causal=causal), rtol=0.0, atol=1e-5)
-    if want_weights:
+    attended = attend(qkv, RUNS, causal=causal, need_weights=need_weights)
+    torch.testing.assert_close(attended.hidden_ND, by_hand(q, k, v, causal=causal), rtol=0.0, atol=1e-5)
+    if need_weights:
         assert attended.weights is not None
         assert [tuple(weight.shape) for weight in attended.weights] == [(r.count, 2, r.length, r.length) for r in RUNS]
         for weight in attended.weights:
@@ -47,7 +47,7 @@ def test_bf16_training_takes_the_matrix_path_and_agrees(monkeypatch: pytest.Monk
     for limit in (0, 256):
         monkeypatch.setattr(attention_kernels, "MATMUL_LENGTH_BF16", limit)
         leaf = qkv.clone().requires_grad_()
-        context = attend(leaf, RUNS, causal=False).context_ND
+        context = attend(leaf, RUNS, causal=False).hidden_ND
         context.float().square().sum().backward()
         results[limit] = (context.detach(), leaf.grad)
     for fused, plain in zip(results[0], results[256], strict=True):
@@ -87,5 +87,5 @@ def test_attention_dropout_keeps_the_expectation() -> None:
     qkv = torch.randn(6, 3, 1, 4)
     runs = (Run(1, 6),)
     expected = F.scaled_dot_product_attention(*(x.transpose(0, 1)[None] for x in qkv.unbind(1)))[0].transpose(0, 1)
-    many = torch.stack([attend(qkv, runs, causal=False, dropout_p=0.2).context_ND for _ in range(3000)])
+    many = torch.stack([attend(qkv, runs, causal=False, dropout_p=0.2).hidden_ND for _ in range(3000)])
     torch.testing.assert_close(many.mean(0), expected.flatten(1), rtol=0.0, atol=0.06)

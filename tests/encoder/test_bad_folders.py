@@ -9,14 +9,14 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from spanlab.encoder import Encoder, MaskedLMHead, load_model, preset, save_model
+from spanlab.encoder import MaskedLMHead, TransformerEncoder, load_model, preset, save_model
 from spanlab.errors import InputError, MissingHeadError, SpanlabError, WeightsError
 from tests.cli.run import run_spanlab
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    encoder = Encoder(preset("bert", "tiny", vocab_size=41))
+    encoder = TransformerEncoder(preset("bert", "tiny", vocab_size=41))
     save_model(tmp_path / "model", encoder, {"mlm": MaskedLMHead(encoder.config)})
     return tmp_path / "model"
 
@@ -112,7 +112,7 @@ def test_inspect_model_shows_what_is_there(folder: Path) -> None:
 
 
 def test_a_checkpoint_without_a_head_refuses_its_work(tmp_path: Path) -> None:
-    Encoder(preset("bert", "tiny", vocab_size=41)).save_pretrained(tmp_path)
+    TransformerEncoder(preset("bert", "tiny", vocab_size=41)).save_pretrained(tmp_path)
     with pytest.raises(MissingHeadError, match=r"no mlm head in .* the model cannot fill masks"):
         load_model(tmp_path).head("mlm")
 
@@ -165,5 +165,5 @@ def test_a_run_folder_means_its_model(folder: Path) -> None:
 def test_saving_onto_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "note").write_text("mine")
     with pytest.raises(InputError, match="is a file"):
-        Encoder(preset("bert", "tiny", vocab_size=41)).save_pretrained(tmp_path / "note")
+        TransformerEncoder(preset("bert", "tiny", vocab_size=41)).save_pretrained(tmp_path / "note")
     assert (tmp_path / "note").read_text() == "mine"

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spanlab.encoder import Encoder, KeyValueCache, preset
+from spanlab.encoder import Encoder, KeyValueCache, TransformerEncoder, preset
 from spanlab.errors import InputError
 
 VOCAB = 53
@@ -16,7 +16,7 @@ VOCAB = 53
 def causal_encoder(system: str = "gpt2", **changes: Any) -> Encoder:
     torch.manual_seed(1)
     changes = {"vocab_size": VOCAB, "init_std": 0.3, "max_positions": 32, **changes}
-    return Encoder(preset(system, "tiny", **changes).without_dropout()).eval().double()
+    return TransformerEncoder(preset(system, "tiny", **changes).without_dropout()).eval().double()
 
 
 def read_in_pieces(encoder: Encoder, sequences: list[list[int]], cuts: list[list[int]]) -> list[torch.Tensor]:
@@ -83,13 +83,13 @@ def test_in_single_precision_too() -> None:
 
 
 def test_what_cannot_be_kept() -> None:
-    with pytest.raises(InputError, match="looks at what follows"):
+    with pytest.raises(InputError, match="is not causal"):
         KeyValueCache(preset("bert", "tiny"), 1, 4)
     encoder = causal_encoder()
     cache = KeyValueCache(encoder.config, 2, 3)
-    with pytest.raises(InputError, match="would have 4 tokens, and there is room for 3"):
+    with pytest.raises(InputError, match="would have 4 tokens; the cache holds 3"):
         encoder.extend(cache, torch.tensor([1, 2, 3, 4, 5]), torch.tensor([1, 4]))
-    with pytest.raises(InputError, match="1 sequences go on, and 2 are kept"):
+    with pytest.raises(InputError, match="1 sequences are continued, and the cache holds 2"):
         encoder.extend(cache, torch.tensor([1]), torch.tensor([1]))
     assert cache.lengths == [0, 0]
     long = KeyValueCache(encoder.config, 1, 40)

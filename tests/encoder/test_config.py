@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from spanlab.encoder import SIZES, SYSTEMS, Encoder, EncoderConfig, build_encoder, preset
+from spanlab.encoder import SIZES, SYSTEMS, EncoderConfig, TransformerEncoder, build_encoder, preset
 from spanlab.encoder.flops import count_cost, flops_per_token
 from spanlab.errors import ConfigError
 
@@ -22,14 +22,14 @@ PUBLISHED = {
 @pytest.mark.parametrize(("system", "size"), PUBLISHED)
 def test_published_parameter_counts(system: str, size: str) -> None:
     with torch.device("meta"):
-        encoder = Encoder(preset(system, size))
+        encoder = TransformerEncoder(preset(system, size))
     assert sum(parameter.numel() for parameter in encoder.parameters()) == PUBLISHED[system, size]
 
 
 def test_alberts_factorised_embedding() -> None:
     with torch.device("meta"):
-        albert = Encoder(preset("albert", "base", vocab_size=30_522))
-        bert = Encoder(preset("bert", "base"))
+        albert = TransformerEncoder(preset("albert", "base", vocab_size=30_522))
+        bert = TransformerEncoder(preset("bert", "base"))
     assert albert.projection is not None
     factorised = albert.word_table.numel() + albert.projection.weight.numel()
     assert factorised == 30_522 * 128 + 128 * 768 == 4_005_120
@@ -54,9 +54,9 @@ def test_every_system_has_every_size(system: str) -> None:
 
 def test_cost_counts_shared_layers_once_and_arithmetic_each_time() -> None:
     config = preset("albert", "tiny", vocab_size=99)
-    cost = count_cost(Encoder(config), config)
+    cost = count_cost(TransformerEncoder(config))
     deep = preset("albert", "tiny", vocab_size=99, layers=6)
-    deep_cost = count_cost(Encoder(deep), deep)
+    deep_cost = count_cost(TransformerEncoder(deep))
     assert cost.total == deep_cost.total == sum(cost.parameters.values())
     embedding = 2 * 128 * config.table_width if config.table_width != config.width else 0
     assert deep_cost.flops_per_token - embedding == 3 * (cost.flops_per_token - embedding)

@@ -10,10 +10,11 @@ from torch import Tensor, nn
 
 from spanlab.encoder import (
     BidirectionalLMHead,
-    Elmo,
     ElmoConfig,
+    ElmoEncoder,
     Encoder,
     ScalarMixture,
+    TransformerEncoder,
     elmo_preset,
     load_model,
     preset,
@@ -37,9 +38,9 @@ SHAPE = ElmoConfig(
 
 
 @pytest.fixture
-def elmo() -> Elmo:
+def elmo() -> ElmoEncoder:
     torch.manual_seed(3)
-    model = Elmo(SHAPE, WORDS).eval()
+    model = ElmoEncoder(SHAPE, WORDS).eval()
     with torch.no_grad():
         model.mixture.weights.copy_(torch.tensor([0.3, -1.0, 0.7]))
         model.mixture.scale.fill_(1.7)
@@ -98,7 +99,7 @@ def test_the_mixture_is_the_published_formula() -> None:
     assert mixture.weights.grad is not None
 
 
-def test_the_whole_by_hand(elmo: Elmo) -> None:
+def test_the_whole_by_hand(elmo: ElmoEncoder) -> None:
     ids = [0, 3, 4, 5, 1]
     found = elmo(torch.tensor([ids]), output_hidden_states=True)
     assert found.hidden_states is not None
@@ -109,7 +110,7 @@ def test_the_whole_by_hand(elmo: Elmo) -> None:
         for number, layer in enumerate(reader.layers):
             assert isinstance(layer.projection, Tensor)
             gates = nn.functional.linear(x, layer.input.weight, layer.input.bias)  # type: ignore[union-attr, arg-type]
-            state = layer.begin(1)  # type: ignore[operator]
+            state = layer.initial_state(1)  # type: ignore[operator]
             out, _, _ = run_recurrence(
                 gates,
                 layer.recurrent,  # type: ignore[arg-type]
@@ -131,7 +132,7 @@ def test_the_whole_by_hand(elmo: Elmo) -> None:
     assert found.attentions is None
 
 
-def test_padded_packed_and_alone_are_the_same(elmo: Elmo) -> None:
+def test_padded_packed_and_alone_are_the_same(elmo: ElmoEncoder) -> None:
     rows = [[0, 3, 4, 5, 6, 1], [0, 9, 1], [8], [0, 10, 2, 7, 1]]
     lengths = torch.tensor([len(row) for row in rows])
     packed = elmo(torch.tensor(sum(rows, start=[])), lengths=lengths).hidden  # noqa: RUF017
@@ -148,7 +149,7 @@ def test_padded_packed_and_alone_are_the_same(elmo: Elmo) -> None:
         start += len(row)
 
 
-def test_a_direction_sees_its_own_side_alone(elmo: Elmo) -> None:
+def test_a_direction_sees_its_own_side_alone(elmo: ElmoEncoder) -> None:
     """In double precision, where rounding stays far below 1e-12 and a leak far above it, whatever the CPU's kernels."""
     elmo, ids = elmo.double(), [0, 3, 4, 5, 6, 1]
     before = elmo(torch.tensor([ids]), output_hidden_states=True).hidden_states
@@ -163,7 +164,7 @@ def test_a_direction_sees_its_own_side_alone(elmo: Elmo) -> None:
             assert behind.tolist() == [place > changed for place in range(len(ids))]
 
 
-def test_words_can_be_given_as_characters(elmo: Elmo) -> None:
+def test_words_can_be_given_as_characters(elmo: ElmoEncoder) -> None:
     ids = torch.tensor([[3, 4, 9], [5, 6, 7]])
     characters = torch.from_numpy(word_characters([WORDS[i] for i in ids.flatten()]).astype("int64")).view(2, 3, -1)
     torch.testing.assert_close(elmo(characters=characters).hidden, elmo(ids).hidden)
@@ -176,7 +177,7 @@ def test_words_can_be_given_as_characters(elmo: Elmo) -> None:
     assert not torch.equal(*elmo(characters=unknown).hidden[0])
 
 
-def test_long_texts_are_no_obstacle(elmo: Elmo) -> None:
+def test_long_texts_are_no_obstacle(elmo: ElmoEncoder) -> None:
     assert elmo(torch.full((1, 600), 4)).hidden.shape == (1, 600, 16)
 
 
@@ -198,7 +199,7 @@ def test_long_texts_are_no_obstacle(elmo: Elmo) -> None:
         ({"input_ids": torch.tensor([[1, 2]]), "attention_mask": torch.tensor([[0, 0]])}, "has no token"),
     ],
 )
-def test_inputs_that_cannot_be_read(elmo: Elmo, given: dict[str, Any], message: str) -> None:
+def test_inputs_that_cannot_be_read(elmo: ElmoEncoder, given: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         elmo(**given)
 
@@ -221,15 +222,15 @@ def test_sizes() -> None:
         with pytest.raises(ConfigError, match=message):
             ElmoConfig(**changes)
     with pytest.raises(InputError, match="the vocabulary has 11 words and the config 100"):
-        Elmo(tiny, WORDS)
+        ElmoEncoder(tiny, WORDS)
 
 
-def test_the_folder_comes_back_bit_by_bit(elmo: Elmo, tmp_path: Path) -> None:
+def test_the_folder_comes_back_bit_by_bit(elmo: ElmoEncoder, tmp_path: Path) -> None:
     head = BidirectionalLMHead(elmo.config)
     save_model(tmp_path / "one", elmo, {"bilm": head}, system="elmo")
     loaded = load_model(tmp_path / "one")
-    assert isinstance(loaded.encoder, Elmo)
-    assert loaded.encoder.shape == SHAPE
+    assert isinstance(loaded.encoder, ElmoEncoder)
+    assert loaded.encoder.elmo_config == SHAPE
     assert loaded.report.unexpected == ()
     save_model(tmp_path / "two", loaded.encoder, loaded.heads, system="elmo")
     for name in ("model.safetensors", "heads.safetensors", "config.json", "spanlab.json"):
@@ -238,13 +239,13 @@ def test_the_folder_comes_back_bit_by_bit(elmo: Elmo, tmp_path: Path) -> None:
     assert torch.equal(loaded.encoder.eval()(ids).hidden, elmo(ids).hidden)
     again = loaded.head("bilm")
     assert torch.equal(again(torch.ones(1, 8)), head(torch.ones(1, 8)))
-    assert isinstance(Elmo.from_pretrained(tmp_path / "one"), Elmo)
-    assert isinstance(Encoder.from_pretrained(tmp_path / "one"), Elmo)
+    assert isinstance(ElmoEncoder.from_pretrained(tmp_path / "one"), ElmoEncoder)
+    assert isinstance(Encoder.from_pretrained(tmp_path / "one"), ElmoEncoder)
     with pytest.raises(MissingHeadError, match="cannot generate text"):
         loaded.head("clm")
 
 
-def test_damaged_folders(elmo: Elmo, tmp_path: Path) -> None:
+def test_damaged_folders(elmo: ElmoEncoder, tmp_path: Path) -> None:
     folder = tmp_path / "model"
     save_model(folder, elmo)
     config = json.loads((folder / "config.json").read_text())
@@ -257,12 +258,12 @@ def test_damaged_folders(elmo: Elmo, tmp_path: Path) -> None:
     (folder / "config.json").write_text(json.dumps({"model_type": "spanlab-elmo"}))
     with pytest.raises(ConfigError, match="the section 'encoder' is missing"):
         load_model(folder)
-    save_model(folder, Encoder(preset("bert", "tiny", vocab_size=20)))
-    with pytest.raises(InputError, match="a bert encoder, not an ELMo"):
-        Elmo.from_pretrained(folder)
+    save_model(folder, TransformerEncoder(preset("bert", "tiny", vocab_size=20)))
+    with pytest.raises(InputError, match="a bert encoder; expected ElmoEncoder"):
+        ElmoEncoder.from_pretrained(folder)
 
 
-def test_inspect_model(elmo: Elmo, tmp_path: Path) -> None:
+def test_inspect_model(elmo: ElmoEncoder, tmp_path: Path) -> None:
     save_model(tmp_path / "model", elmo, {"bilm": BidirectionalLMHead(elmo.config)})
     shown = run_spanlab("inspect", "model", str(tmp_path / "model"), "--json")
     assert shown.returncode == 0, shown.stderr

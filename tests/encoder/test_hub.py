@@ -7,7 +7,7 @@ import pytest
 import torch
 from huggingface_hub import constants
 
-from spanlab.encoder import Encoder, preset
+from spanlab.encoder import Encoder, TransformerEncoder, preset
 from spanlab.errors import InputError
 
 REVISIONS = {"main": "a" * 40, "v2": "b" * 40}
@@ -19,7 +19,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     repository = tmp_path / "models--lab--tiny"
     for name, commit in REVISIONS.items():
         torch.manual_seed(len(name))
-        Encoder(preset("bert", "tiny", vocab_size=41)).save_pretrained(repository / "snapshots" / commit)
+        TransformerEncoder(preset("bert", "tiny", vocab_size=41)).save_pretrained(repository / "snapshots" / commit)
         (repository / "refs").mkdir(exist_ok=True)
         (repository / "refs" / name).write_text(commit)
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from spanlab.encoder import Encoder, MaskedLMHead, SpanBoundaryHead, load_model, preset, save_model
+from spanlab.encoder import Encoder, MaskedLMHead, SpanBoundaryHead, TransformerEncoder, load_model, preset, save_model
 
 OPTIONS = {
     "rotary": {"positions": "rotary"},
@@ -29,7 +29,7 @@ DRY = {"dropout": 0.0, "attention_dropout": 0.0, "vocab_size": 41}
 
 @pytest.mark.parametrize("name", OPTIONS)
 def test_saves_and_loads_with_its_heads(name: str, tmp_path: Path) -> None:
-    encoder = Encoder(preset("bert", "tiny", **DRY, **OPTIONS[name])).eval()
+    encoder = TransformerEncoder(preset("bert", "tiny", **DRY, **OPTIONS[name])).eval()
     heads = {
         "mlm": MaskedLMHead(encoder.config),
         "sbo": SpanBoundaryHead(128, 41, table_width=encoder.config.table_width),
@@ -47,7 +47,7 @@ def test_saves_and_loads_with_its_heads(name: str, tmp_path: Path) -> None:
 
 
 def test_rotary_attention_depends_on_distance_alone() -> None:
-    encoder = Encoder(preset("bert", "tiny", positions="rotary", **DRY)).eval()
+    encoder = TransformerEncoder(preset("bert", "tiny", positions="rotary", **DRY)).eval()
     ids = torch.randint(0, 41, (1, 9))
     with torch.no_grad():
         here = encoder(ids, position_ids=torch.arange(9)[None]).hidden
@@ -61,7 +61,7 @@ def test_recomputing_layers_changes_no_gradient() -> None:
     gradients = []
     for recompute in (False, True):
         torch.manual_seed(5)
-        encoder = Encoder(preset("bert", "tiny", vocab_size=41, checkpoint_layers=recompute))
+        encoder = TransformerEncoder(preset("bert", "tiny", vocab_size=41, checkpoint_layers=recompute))
         torch.manual_seed(6)  # dropout is on: the recomputed layers must draw the same masks
         encoder(torch.arange(40).view(4, 10)).hidden.square().mean().backward()
         gradients.append([p.grad for p in encoder.parameters() if p.grad is not None])
@@ -70,7 +70,7 @@ def test_recomputing_layers_changes_no_gradient() -> None:
 
 
 def test_stochastic_depth_skips_whole_sequences_in_training_only() -> None:
-    encoder = Encoder(preset("bert", "tiny", stochastic_depth=0.5, norm_place="pre", layers=1, **DRY))
+    encoder = TransformerEncoder(preset("bert", "tiny", stochastic_depth=0.5, norm_place="pre", layers=1, **DRY))
     ids = torch.randint(0, 41, (400, 3))
     states = encoder(ids, output_hidden_states=True).hidden_states
     assert states is not None
@@ -82,6 +82,6 @@ def test_stochastic_depth_skips_whole_sequences_in_training_only() -> None:
 
 
 def test_training_settings_survive_the_folder(tmp_path: Path) -> None:
-    encoder = Encoder(preset("bert", "tiny", stochastic_depth=0.2, checkpoint_layers=True, **DRY))
+    encoder = TransformerEncoder(preset("bert", "tiny", stochastic_depth=0.2, checkpoint_layers=True, **DRY))
     encoder.save_pretrained(tmp_path)
     assert Encoder.from_pretrained(tmp_path).config == encoder.config

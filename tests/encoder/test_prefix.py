@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from spanlab.encoder import Encoder, KeyValueCache, preset
+from spanlab.encoder import Encoder, KeyValueCache, TransformerEncoder, preset
 from spanlab.errors import InputError
 
 VOCAB = 40
@@ -16,7 +16,7 @@ def make(system: str = "gpt2", **changes: object) -> Encoder:
     torch.manual_seed(1)
     shape = {"width": 16, "heads": 2, "layers": 2, "inner_width": 32, "max_positions": 24, "init_std": 0.3, **changes}
     config = preset(system, "tiny", vocab_size=VOCAB, dropout=0.0, attention_dropout=0.0, **shape)
-    return Encoder(config).double().eval()
+    return TransformerEncoder(config).double().eval()
 
 
 MODEL = make()

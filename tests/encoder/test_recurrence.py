@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from spanlab.encoder.elmo.lstm import LSTMState, ProjectedLSTM, Reader, run_recurrence, time_major
+from spanlab.encoder.elmo.lstm import DirectionalLSTM, LSTMState, ProjectedLSTM, run_recurrence, time_major
 
 CELLS, WIDTH = 6, 4
 
@@ -59,7 +59,7 @@ def test_outputs_states_and_gradients_are_those_of_a_plain_cell(
     )
     order = time_major(lengths, "cpu", backward=backward)
     out, last = layer(torch.cat(sequences)[order.order_N], start.rows(order.rows_B), order.sizes)
-    out, last = out[order.places_N], last.rows(torch.argsort(order.rows_B))
+    out, last = out[order.inverse_N], last.rows(torch.argsort(order.rows_B))
     ways = [x.flip(0) for x in sequences] if backward else sequences
     expected, expected_last = read_plainly(layer, ways, start)
     pieces = torch.stack(expected).split(lengths)
@@ -82,7 +82,7 @@ def test_outputs_states_and_gradients_are_those_of_a_plain_cell(
 
 def test_the_bound_bites() -> None:
     free, bounded = layer_of(None), layer_of(0.25)
-    x, state = torch.randn(20, WIDTH, dtype=torch.float64), free.begin(1)
+    x, state = torch.randn(20, WIDTH, dtype=torch.float64), free.initial_state(1)
     out, last = free(x, state, [1] * 20)
     cut, cut_last = bounded(x, state, [1] * 20)
     assert out.abs().max() > 0.25
@@ -115,7 +115,7 @@ def test_without_a_bound_it_is_the_lstm_of_torch() -> None:
         theirs.weight_hr_l0.copy_(layer.projection)
     x = torch.randn(7, 3, WIDTH)
     expected, (hidden, cell) = theirs(x)
-    out, last = layer(x.flatten(0, 1), layer.begin(3), [3] * 7)
+    out, last = layer(x.flatten(0, 1), layer.initial_state(3), [3] * 7)
     torch.testing.assert_close(out.view(7, 3, WIDTH), expected)
     torch.testing.assert_close(last.hidden_BP, hidden[0])
     torch.testing.assert_close(last.cell_BC, cell[0])
@@ -124,9 +124,9 @@ def test_without_a_bound_it_is_the_lstm_of_torch() -> None:
 def test_in_bf16_the_state_stays_in_full_precision() -> None:
     layer = layer_of(3.0).float()
     x = torch.randn(12, WIDTH)
-    exact, _ = layer(x, layer.begin(2), [2] * 6)
+    exact, _ = layer(x, layer.initial_state(2), [2] * 6)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        out, last = layer(x, layer.begin(2), [2] * 6)
+        out, last = layer(x, layer.initial_state(2), [2] * 6)
     assert out.dtype == last.cell_BC.dtype == torch.float32
     torch.testing.assert_close(out, exact, atol=0.05, rtol=0.05)
     out.sum().backward()
@@ -136,7 +136,7 @@ def test_in_bf16_the_state_stays_in_full_precision() -> None:
 
 def test_three_segments_equal_one() -> None:
     torch.manual_seed(0)
-    reader = Reader(2, CELLS, WIDTH, clip=0.5, dropout=0.0)
+    reader = DirectionalLSTM(2, CELLS, WIDTH, clip=0.5, dropout=0.0)
     lengths = [[4, 2, 3], [1, 5, 3], [2, 2, 6]]
     wholes = [torch.randn(sum(parts), WIDTH) for parts in zip(*lengths, strict=True)]
     expected, expected_states = reader(torch.cat(wholes), time_major([len(x) for x in wholes], "cpu"))
@@ -156,22 +156,22 @@ def test_three_segments_equal_one() -> None:
 
 def test_a_layer_above_adds_its_input() -> None:
     torch.manual_seed(0)
-    reader = Reader(2, CELLS, WIDTH, clip=3.0, dropout=0.0)
+    reader = DirectionalLSTM(2, CELLS, WIDTH, clip=3.0, dropout=0.0)
     x, order = torch.randn(5, WIDTH), time_major([5], "cpu")
     (first, second), _ = reader(x, order)
     lower, upper = reader.layers
     assert isinstance(lower, ProjectedLSTM)
     assert isinstance(upper, ProjectedLSTM)
-    alone, _ = lower(x, lower.begin(1), [1] * 5)
+    alone, _ = lower(x, lower.initial_state(1), [1] * 5)
     torch.testing.assert_close(first, alone)
-    torch.testing.assert_close(second, upper(alone, upper.begin(1), [1] * 5)[0] + alone)
+    torch.testing.assert_close(second, upper(alone, upper.initial_state(1), [1] * 5)[0] + alone)
 
 
 @given(st.lists(st.integers(1, 7), min_size=1, max_size=8), st.booleans())
 def test_the_order_of_reading(lengths: list[int], backward: bool) -> None:
     order = time_major(lengths, "cpu", backward=backward)
     assert sorted(order.order_N.tolist()) == list(range(sum(lengths)))
-    assert order.order_N[order.places_N].tolist() == list(range(sum(lengths)))
+    assert order.order_N[order.inverse_N].tolist() == list(range(sum(lengths)))
     assert all(one >= other for one, other in pairwise(order.sizes))
     starts = [sum(lengths[:row]) for row in range(len(lengths))]
     expected = [

@@ -8,7 +8,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from spanlab.encoder import Encoder, SpanBoundaryConfig, SpanBoundaryHead, load_model, preset, save_model
+from spanlab.encoder import (
+    SpanBoundaryConfig,
+    SpanBoundaryHead,
+    TransformerEncoder,
+    load_model,
+    preset,
+    save_model,
+)
 from spanlab.errors import ConfigError
 
 WIDTH, VOCAB = 128, 29
@@ -47,7 +54,7 @@ def test_computes_what_its_options_say(options: dict[str, Any]) -> None:
 @pytest.mark.parametrize("architecture", ["bert", "transformer"])
 @pytest.mark.parametrize("options", OPTIONS)
 def test_a_model_folder_keeps_them(architecture: str, options: dict[str, Any], tmp_path: Path) -> None:
-    encoder = Encoder(preset(architecture, "tiny", vocab_size=VOCAB, layers=1))
+    encoder = TransformerEncoder(preset(architecture, "tiny", vocab_size=VOCAB, layers=1))
     head = SpanBoundaryHead(WIDTH, VOCAB, **options)
     save_model(tmp_path, encoder, {"sbo": head})
     again = load_model(tmp_path).head("sbo")
@@ -60,7 +67,7 @@ def test_a_model_folder_keeps_them(architecture: str, options: dict[str, Any], t
 @pytest.mark.parametrize("options", [{}, {"combine": "sum", "max_span": 15}, {"max_span": None}])
 def test_a_folder_without_settings_is_read_off_its_shapes(options: dict[str, Any], tmp_path: Path) -> None:
     head = SpanBoundaryHead(WIDTH, VOCAB, **options)
-    save_model(tmp_path, Encoder(preset("bert", "tiny", vocab_size=VOCAB, layers=1)), {"sbo": head})
+    save_model(tmp_path, TransformerEncoder(preset("bert", "tiny", vocab_size=VOCAB, layers=1)), {"sbo": head})
     described = json.loads((tmp_path / "spanlab.json").read_text())
     described.pop("head_settings")
     (tmp_path / "spanlab.json").write_text(json.dumps(described))
@@ -74,12 +81,12 @@ def test_a_folder_without_settings_is_read_off_its_shapes(options: dict[str, Any
     [
         ({"boundaries": "extern"}, r"spanlab.json: 'boundaries' is 'extern' \(did you mean 'external'"),
         ({"boundary": "external"}, r"unknown key 'boundary' \(did you mean 'boundaries'"),
-        ("external", "spanlab.json: not a SpanLab description"),
+        ("external", "spanlab.json: not a SpanLab model description"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(settings: object, message: str, tmp_path: Path) -> None:
     heads = {"sbo": SpanBoundaryHead(WIDTH, VOCAB)}
-    save_model(tmp_path, Encoder(preset("bert", "tiny", vocab_size=VOCAB, layers=1)), heads)
+    save_model(tmp_path, TransformerEncoder(preset("bert", "tiny", vocab_size=VOCAB, layers=1)), heads)
     described = json.loads((tmp_path / "spanlab.json").read_text())
     described["head_settings"] = {"sbo": settings}
     (tmp_path / "spanlab.json").write_text(json.dumps(described))

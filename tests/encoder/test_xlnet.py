@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from spanlab.encoder import Encoder, XLNetEncoder, preset
+from spanlab.encoder import TransformerEncoder, XLNetEncoder, preset
 from spanlab.encoder.config import SIZES
 from spanlab.encoder.xlnet.attention_mask import AttentionMask
 from spanlab.encoder.xlnet.relative_kernel import Operands, relative_attention
@@ -51,7 +51,7 @@ def test_no_leak_between_any_two_positions_in_either_stream(seed: int, length: i
     everywhere = visible.expand(length + 1, -1, -1)
     places = torch.arange(length).expand(length + 1, -1)
     with torch.no_grad():
-        query = encoder.read(batch, visible_BTT=everywhere, places_BK=places).predicted_BKD
+        query = encoder.read(batch, visible_BTT=everywhere, positions_BK=places).predicted_BKD
         content = encoder.read(batch, visible_BTT=everywhere).hidden_BTD
     assert query is not None
     assert content is not None
@@ -87,7 +87,7 @@ def test_memory_tells_of_the_past_only_what_was_kept() -> None:
                 encoder.read(
                     ids,
                     visible_BTT=order,
-                    places_BK=torch.arange(6)[None],
+                    positions_BK=torch.arange(6)[None],
                     memory_LBMD=encoder.read(text, visible_BTT=alone).memory_LBMD,
                 ).predicted_BKD
                 for text in (before, changed)
@@ -144,7 +144,7 @@ def test_the_kernel_has_the_gradients_of_plain_autograd(places: bool, dropout_p:
     """In double precision, with segments, memory, hidden keys and a backward row; dropout as it fell."""
     torch.manual_seed(3)
     batch, heads, tokens, keys, width = 3, 2, 5, 7, 4
-    places_BQ = torch.tensor([[4, 0], [1, 2], [3, 3]]) if places else None
+    positions_BQ = torch.tensor([[4, 0], [1, 2], [3, 3]]) if places else None
     queries = 2 if places else tokens
     shapes = [(batch, queries, heads, width), *[(batch, keys, heads, width)] * 2, (2, keys + tokens, heads, width)]
     shapes += [(heads, width), (heads, width), (batch, heads, queries)]
@@ -154,15 +154,15 @@ def test_the_kernel_has_the_gradients_of_plain_autograd(places: bool, dropout_p:
     )
     hidden[..., 0] = 0.0
     other = (torch.rand(batch, 1, queries, keys) < 0.5).double()
-    sight = AttentionMask(
-        tokens=tokens, hidden_B1QS=hidden, other_segment_B1QS=other, places_BQ=places_BQ, backward_rows=1
+    mask = AttentionMask(
+        tokens=tokens, bias_B1QS=hidden, other_segment_B1QS=other, positions_BQ=positions_BQ, backward_rows=1
     )
     operands = Operands(**dict(zip(Operands.__dataclass_fields__, tensors, strict=True)))
-    context, weights = relative_attention(operands, sight, dropout_p=dropout_p, want_weights=True)
+    context, weights = relative_attention(operands, mask, dropout_p=dropout_p, need_weights=True)
     assert weights is not None
 
     q, k, v, r, content_bias, position_bias, segment = tensors
-    row = torch.arange(queries).expand(batch, -1) if places_BQ is None else places_BQ
+    row = torch.arange(queries).expand(batch, -1) if positions_BQ is None else positions_BQ
     column = tokens - row[:, :, None] + torch.arange(keys)
     direction = torch.tensor([0, 0, 1])
     far = torch.einsum("bqhw,brhw->bhqr", q + position_bias, r[direction])
@@ -190,7 +190,7 @@ def test_dropout_drops_its_share_and_keeps_the_expectation() -> None:
         content_bias_HW=torch.zeros(1, 2),
         position_bias_HW=torch.zeros(1, 2),
     )
-    context, weights = relative_attention(operands, AttentionMask(tokens=400), dropout_p=0.25, want_weights=True)
+    context, weights = relative_attention(operands, AttentionMask(tokens=400), dropout_p=0.25, need_weights=True)
     assert weights is not None
     assert (weights == 0).float().mean().item() == pytest.approx(0.25, abs=0.005)
     assert context.mean().item() == pytest.approx(1.0, abs=0.01)
@@ -204,7 +204,7 @@ def test_autocast_and_recomputed_layers_agree_with_plain_ones(dtype: torch.dtype
     gradients = []
     for model in (encoder, again):
         with torch.autocast("cpu", dtype, enabled=dtype != torch.float32):
-            predicted = model.read(ids, places_BK=places).predicted_BKD
+            predicted = model.read(ids, positions_BK=places).predicted_BKD
         assert predicted is not None
         predicted.float().square().mean().backward()
         gradients.append([p.grad for p in model.parameters()])
@@ -227,9 +227,9 @@ def test_refusals() -> None:
         encoder(ids, attention_mask=torch.tensor([[0, 1, 1, 0], [1, 0, 1, 1]]))
     with pytest.raises(ConfigError, match="'causal' is True; an xlnet encoder only has False"):
         XLNetEncoder(preset("xlnet", "tiny", causal=True))
-    with pytest.raises(ConfigError, match="only to be had together"):
+    with pytest.raises(ConfigError, match="needs architecture=xlnet"):
         preset("bert", "tiny", positions="relative")
-    with pytest.raises(ConfigError, match="take XLNetEncoder"):
-        Encoder(encoder.config)
+    with pytest.raises(ConfigError, match="use XLNetEncoder"):
+        TransformerEncoder(encoder.config)
     with pytest.raises(ConfigError, match="'memory' is 0"):
         preset("xlnet", "tiny", memory=0)

@@ -5,7 +5,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from spanlab.encoder import Encoder, MaskedLMHead, SpanBoundaryHead, preset, save_model
+from spanlab.encoder import MaskedLMHead, SpanBoundaryHead, TransformerEncoder, preset, save_model
 from spanlab.text import Tokenizer
 from spanlab.text.tokenizer import Kind
 from spanlab.text.train import TokenizerConfig, train_tokenizer
@@ -38,7 +38,7 @@ def make_folder(
     """A BERT of two layers; `sbo` are the options of its span boundary head, None for none."""
     tokenizer = make_tokenizer()
     size = tokenizer.vocab_size
-    encoder = Encoder(preset("bert", "tiny", vocab_size=size, max_positions=max_positions))
+    encoder = TransformerEncoder(preset("bert", "tiny", vocab_size=size, max_positions=max_positions))
     heads: dict[str, nn.Module] = {"mlm": MaskedLMHead(encoder.config)} if mlm else {}
     if sbo is not None:
         heads["sbo"] = SpanBoundaryHead(128, size, **sbo)  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from spanlab.decoding.sampling import DecodingConfig
-from spanlab.encoder import CausalLMHead, Encoder, MaskedLMHead, Model, preset, save_model
+from spanlab.encoder import CausalLMHead, MaskedLMHead, Model, TransformerEncoder, preset, save_model
 from spanlab.errors import InputError, MissingHeadError
 from spanlab.inference.generation import generate
 from spanlab.text.tokenizer import Tokenizer
@@ -26,7 +26,9 @@ def tokenizer() -> Tokenizer:
 def folder(tokenizer: Tokenizer, tmp_path_factory: pytest.TempPathFactory) -> Path:
     torch.manual_seed(5)
     path = tmp_path_factory.mktemp("gpt") / "model"
-    encoder = Encoder(preset("gpt2", "tiny", vocab_size=tokenizer.vocab_size, max_positions=24, init_std=0.3))
+    encoder = TransformerEncoder(
+        preset("gpt2", "tiny", vocab_size=tokenizer.vocab_size, max_positions=24, init_std=0.3)
+    )
     save_model(path, encoder, {"clm": CausalLMHead(encoder.config)})
     tokenizer.save(path)
     return path
@@ -36,7 +38,7 @@ def parrot(tokenizer: Tokenizer, text: str) -> Model:
     """A model that has learnt one text by heart."""
     torch.manual_seed(0)
     ids = torch.tensor([[*map(int, tokenizer.encode(text).ids), tokenizer.sep_id]])
-    encoder = Encoder(preset("gpt", "tiny", vocab_size=tokenizer.vocab_size).without_dropout())
+    encoder = TransformerEncoder(preset("gpt", "tiny", vocab_size=tokenizer.vocab_size).without_dropout())
     head = CausalLMHead(encoder.config)
     optimizer = torch.optim.AdamW(encoder.parameters(), lr=3e-3)
     for _ in range(60):
@@ -71,13 +73,13 @@ def test_results_are_plain_values(tokenizer: Tokenizer) -> None:
 
 
 def test_a_model_without_a_causal_head(tokenizer: Tokenizer) -> None:
-    encoder = Encoder(preset("bert", "tiny", vocab_size=tokenizer.vocab_size))
+    encoder = TransformerEncoder(preset("bert", "tiny", vocab_size=tokenizer.vocab_size))
     with pytest.raises(MissingHeadError, match=r"no clm head \(it has mlm\): the model cannot generate text"):
         generate(Model(encoder, {"mlm": MaskedLMHead(encoder.config)}), tokenizer, ["The"])
 
 
 def test_an_empty_text(tokenizer: Tokenizer) -> None:
-    encoder = Encoder(preset("gpt", "tiny", vocab_size=tokenizer.vocab_size))
+    encoder = TransformerEncoder(preset("gpt", "tiny", vocab_size=tokenizer.vocab_size))
     with pytest.raises(InputError, match="the prompt holds no token"):
         generate(Model(encoder, {"clm": CausalLMHead(encoder.config)}), tokenizer, [""])
 
@@ -98,7 +100,7 @@ def test_command_line(folder: Path, tokenizer: Tokenizer, tmp_path: Path) -> Non
 
 
 def test_command_line_refusals(folder: Path, tmp_path: Path, tokenizer: Tokenizer) -> None:
-    encoder = Encoder(preset("bert", "tiny", vocab_size=tokenizer.vocab_size))
+    encoder = TransformerEncoder(preset("bert", "tiny", vocab_size=tokenizer.vocab_size))
     save_model(tmp_path / "bert", encoder)
     tokenizer.save(tmp_path / "bert")
     cases = [

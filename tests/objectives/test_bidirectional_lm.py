@@ -9,7 +9,7 @@ from torch import Tensor
 
 from spanlab.corruption.autoregressive import reverse, shifted
 from spanlab.corruption.examples import ExampleBatch
-from spanlab.encoder import BidirectionalLMHead, Elmo, ElmoConfig, Encoder, preset
+from spanlab.encoder import BidirectionalLMHead, ElmoConfig, ElmoEncoder, TransformerEncoder, preset
 from spanlab.errors import ConfigError, InputError
 from spanlab.objectives import BidirectionalLM, TensorBatch, build_criterion
 
@@ -23,7 +23,7 @@ ROWS = [[0, 3, 4, 5, 6, 1], [0, 9, 1], [8], [0, 10, 2, 7, 1]]
 
 def criterion_of(shape: ElmoConfig = SHAPE) -> BidirectionalLM:
     torch.manual_seed(6)
-    built = build_criterion(Elmo(shape, WORDS), {"bilm": 1.0})
+    built = build_criterion(ElmoEncoder(shape, WORDS), {"bilm": 1.0})
     assert isinstance(built, BidirectionalLM)
     return built.double()
 
@@ -221,9 +221,9 @@ def test_what_cannot_be_trained_so() -> None:
     single = shifted(np.arange(3), np.arange(9), np.array([3, 3, 3]))
     with pytest.raises(InputError, match="needs each sample twice"):
         criterion.require_targets(single)
-    elmo = Elmo(SHAPE, WORDS)
+    elmo = ElmoEncoder(SHAPE, WORDS)
     with pytest.raises(ConfigError, match="the bilm objective trains an ELMo, and this is bert"):
-        build_criterion(Encoder(preset("bert", "tiny", vocab_size=VOCAB)), {"bilm": 1.0})
+        build_criterion(TransformerEncoder(preset("bert", "tiny", vocab_size=VOCAB)), {"bilm": 1.0})
     with pytest.raises(ConfigError, match=r"'mlm' cannot be mixed with bilm; set objectives\.mlm=0"):
         build_criterion(elmo, {"bilm": 1.0, "mlm": 1.0})
     head = BidirectionalLMHead(elmo.config)

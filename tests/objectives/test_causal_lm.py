@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from spanlab.corruption.autoregressive import shifted
 from spanlab.corruption.examples import ExampleBatch
-from spanlab.encoder import CausalLMHead, Encoder, load_model, preset
+from spanlab.encoder import CausalLMHead, Encoder, TransformerEncoder, load_model, preset
 from spanlab.errors import ConfigError
 from spanlab.objectives import TensorBatch, build_criterion
 from tests.parity.models import CASES, VOCAB
@@ -23,7 +23,7 @@ def batch_of(rows: list[list[int]]) -> ExampleBatch:
 
 def encoder(system: str = "gpt", **changes: Any) -> Encoder:
     torch.manual_seed(2)
-    return Encoder(preset(system, "tiny", vocab_size=VOCAB, init_std=0.2, **changes).without_dropout())
+    return TransformerEncoder(preset(system, "tiny", vocab_size=VOCAB, init_std=0.2, **changes).without_dropout())
 
 
 def by_hand(encoder: Encoder, rows: list[list[int]]) -> tuple[Tensor, int]:

@@ -16,6 +16,7 @@ from spanlab.encoder import (
     Encoder,
     SpanBoundaryConfig,
     SpanBoundaryHead,
+    TransformerEncoder,
     load_model,
     preset,
     save_model,
@@ -36,7 +37,7 @@ from tests.objectives.batches import CLS, SEP, VOCAB, Masked, batch_of, random_s
 
 
 def encoder(system: str = "bert", **changes: Any) -> Encoder:
-    return Encoder(preset(system, "tiny", vocab_size=VOCAB, layers=1, **changes).without_dropout())
+    return TransformerEncoder(preset(system, "tiny", vocab_size=VOCAB, layers=1, **changes).without_dropout())
 
 
 def criterion_of(kind: str) -> tuple[Any, list[Masked]]:
@@ -249,7 +250,7 @@ class NextToken(nn.Module):
 def test_another_objective_fits_in() -> None:
     hf = pytest.importorskip("transformers")
     config = preset("gpt2", "tiny", vocab_size=VOCAB, layers=1).without_dropout()
-    mixture = Mixture(Encoder(config), [NextToken(CausalLMHead(config))], {"clm": 1.0})
+    mixture = Mixture(TransformerEncoder(config), [NextToken(CausalLMHead(config))], {"clm": 1.0})
     sequences = [Masked(ids=one.ids) for one in random_sequences(3)]
     examples = batch_of(sequences)
     loss = mixture(TensorBatch.from_examples(examples))

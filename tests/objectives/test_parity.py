@@ -10,8 +10,8 @@ from torch import Tensor
 pytest.importorskip("transformers")
 
 from spanlab.encoder import Encoder, load_model
-from spanlab.encoder.pretrained.names import NAMES
-from spanlab.encoder.pretrained.translate import body_rules, normalise, to_ours
+from spanlab.encoder.pretrained.config_json import LAYOUTS
+from spanlab.encoder.pretrained.translate import encoder_rules, normalise, to_ours
 from spanlab.objectives import MaskedLM, NextSentence, SentenceOrder, TensorBatch, encode
 from spanlab.objectives.build import ON_ONE_ENCODER
 from spanlab.objectives.replaced_token import detection_loss
@@ -48,13 +48,13 @@ def built(name: str, class_name: str, folder: Path) -> tuple[Any, Encoder, dict[
 
 def assert_same_gradients(theirs: Any, encoder: Encoder, objectives: dict[str, Any]) -> None:
     """Every gradient of theirs, under our names, against ours."""
-    names = NAMES[encoder.config.architecture]
+    layout = LAYOUTS[encoder.config.architecture]
     found = {name: p.new_zeros(p.shape) if p.grad is None else p.grad for name, p in theirs.named_parameters()}
-    spelled = normalise(found, names)
-    expected = to_ours(spelled, body_rules(names, encoder.config))[0]
+    spelled = normalise(found, layout)
+    expected = to_ours(spelled, encoder_rules(layout, encoder.config))[0]
     ours = dict(encoder.named_parameters())
     for name, objective in objectives.items():
-        in_head = to_ours(spelled, names.heads[name])[0]
+        in_head = to_ours(spelled, layout.heads[name])[0]
         expected |= {f"{name}.{key}": grad for key, grad in in_head.items()}
         ours |= {f"{name}.{key}": p for key, p in objective.head.named_parameters()}
     for name, p in ours.items():

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from spanlab.corruption import ExampleBatch, PermutationConfig, PermutationSampler, SpecialTokenLayout, batch_sequences
-from spanlab.encoder import Encoder, PermutationLMHead, XLNetEncoder, preset, save_model
+from spanlab.encoder import PermutationLMHead, TransformerEncoder, XLNetEncoder, preset, save_model
 from spanlab.errors import ConfigError, InputError
 from spanlab.objectives import PermutationLM, TensorBatch, build_criterion
 from tests.objectives.batches import batch_of, random_sequences
@@ -150,7 +150,7 @@ def test_refusals() -> None:
     with pytest.raises(InputError, match="no order of prediction"):
         criterion.require_targets(batch_of(random_sequences(2)))
     with pytest.raises(ConfigError, match="two streams"):
-        build_criterion(Encoder(preset("bert", "tiny", vocab_size=VOCAB)), {"plm": 1.0})
+        build_criterion(TransformerEncoder(preset("bert", "tiny", vocab_size=VOCAB)), {"plm": 1.0})
     with pytest.raises(ConfigError, match="'mlm' cannot be mixed with plm"):
         build_criterion(criterion.encoder, {"plm": 1.0, "mlm": 1.0})
     built = build_criterion(criterion.encoder, {"plm": 2.0}, heads=criterion.heads)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from spanlab.encoder import Encoder, SentencePairHead, preset
+from spanlab.encoder import SentencePairHead, TransformerEncoder, preset
 from spanlab.errors import ConfigError, InputError
 from spanlab.objectives import Encoded, NextSentence, SentenceOrder, TensorBatch, encode
 from tests.objectives.batches import VOCAB, batch_of, random_sequences
@@ -34,7 +34,7 @@ def test_pairs_none_of_which_has_a_label_are_a_loss_of_zero() -> None:
     sequences = [replace(one, pair_label=-1) for one in random_sequences(3, pairs=True)]
     batch = TensorBatch.from_examples(batch_of(sequences))
     objective = NextSentence(SentencePairHead(CONFIG))
-    loss = objective(encode(Encoder(CONFIG), batch), batch)
+    loss = objective(encode(TransformerEncoder(CONFIG), batch), batch)
     loss.total.backward()
     assert (loss.total.item(), loss.count, objective.metrics(loss)) == (0.0, 0, {})
 
@@ -43,11 +43,11 @@ def test_single_segments_are_refused() -> None:
     batch = TensorBatch.from_examples(batch_of(random_sequences(2)))
     objective = NextSentence(SentencePairHead(CONFIG))
     with pytest.raises(InputError, match=r"the nsp objective needs pairs; read the data as sentence pairs, or set"):
-        objective(encode(Encoder(CONFIG), batch), batch)
+        objective(encode(TransformerEncoder(CONFIG), batch), batch)
 
 
 def test_an_encoder_without_a_pooler_is_refused() -> None:
     batch = TensorBatch.from_examples(batch_of(random_sequences(2, pairs=True)))
-    encoder = Encoder(preset("bert", "tiny", vocab_size=VOCAB, layers=1, pooler=False))
+    encoder = TransformerEncoder(preset("bert", "tiny", vocab_size=VOCAB, layers=1, pooler=False))
     with pytest.raises(ConfigError, match=r"the sop objective needs an encoder with a pooler; set encoder\.pooler"):
         SentenceOrder(SentencePairHead(CONFIG))(encode(encoder, batch), batch)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from spanlab.corruption.examples import SpanBoundaries
-from spanlab.encoder import Encoder, SpanBoundaryHead, preset
+from spanlab.encoder import SpanBoundaryHead, TransformerEncoder, preset
 from spanlab.encoder.pretrained.spanbert_release import read_spanbert_release
 from spanlab.errors import InputError
 from spanlab.objectives import Encoded, SpanBoundary, TensorBatch, encode
@@ -146,7 +146,7 @@ def test_works_on_the_hidden_states_of_any_encoder() -> None:
 
 
 def test_nothing_masked_is_a_loss_of_zero() -> None:
-    encoder = Encoder(preset("spanbert", "tiny", vocab_size=VOCAB, layers=1))
+    encoder = TransformerEncoder(preset("spanbert", "tiny", vocab_size=VOCAB, layers=1))
     batch = TensorBatch.from_examples(batch_of([Masked(ids=(CLS, 5, SEP))]))
     objective = SpanBoundary(SpanBoundaryHead(128, VOCAB))
     objective.require_targets(batch.examples)

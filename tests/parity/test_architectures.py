@@ -126,17 +126,18 @@ def test_heads_and_gradients_in_training_mode(name: str, class_name: str, tmp_pa
 
 def compare_gradients(theirs: hf.PreTrainedModel, ours: Model) -> None:
     """Each of our gradients, written under their names, equals theirs."""
-    from spanlab.encoder.pretrained.names import NAMES
-    from spanlab.encoder.pretrained.translate import body_rules, to_theirs
+    from spanlab.encoder.pretrained.config_json import LAYOUTS
+    from spanlab.encoder.pretrained.translate import encoder_rules, to_theirs
 
-    names = NAMES[ours.encoder.config.architecture]
+    config = ours.encoder.config
+    layout = LAYOUTS[config.architecture]
     body = {n: p.grad for n, p in ours.encoder.named_parameters() if p.grad is not None}
-    wanted, _ = to_theirs(body, tuple(body_rules(names, ours.encoder.config)))
-    wanted = {names.prefix + name: gradient for name, gradient in wanted.items()}
+    wanted, _ = to_theirs(body, encoder_rules(layout, config), heads=config.heads)
+    wanted = {layout.prefix + name: gradient for name, gradient in wanted.items()}
     for head, module in ours.heads.items():
         own = {n: p.grad for n, p in module.named_parameters() if p.grad is not None}
-        wanted |= to_theirs(own, names.heads[head])[0]
-    rename = dict([names.twin_bias] if names.twin_bias else [])
+        wanted |= to_theirs(own, layout.heads[head])[0]
+    rename = dict([layout.twin_bias] if layout.twin_bias else [])
     gradients = {rename.get(name, name): p.grad for name, p in theirs.named_parameters() if p.grad is not None}
     assert wanted.keys() == gradients.keys()
     for name, gradient in gradients.items():

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from spanlab.encoder import Encoder, preset
+from spanlab.encoder import Encoder, TransformerEncoder, preset
 
 
 def oracle_for(encoder: Encoder) -> nn.TransformerEncoder:
@@ -50,7 +50,7 @@ def sinusoid(position: int, dimension: int, width: int) -> float:
 
 @pytest.mark.parametrize("ragged", [False, True])
 def test_equals_torch(ragged: bool) -> None:
-    encoder = Encoder(preset("transformer", "tiny", vocab_size=61, dropout=0.0, attention_dropout=0.0))
+    encoder = TransformerEncoder(preset("transformer", "tiny", vocab_size=61, dropout=0.0, attention_dropout=0.0))
     stack = oracle_for(encoder)
     ids = torch.randint(0, 61, (4, 19))
     lengths = torch.tensor([19, 5, 11, 5]) if ragged else torch.full((4,), 19)

@@ -73,7 +73,7 @@ def test_two_streams_with_memory_over_three_segments(backward_rows: int, reuse: 
         output = encoder.read(
             given["ids"],
             visible_BTT=given["visible"],
-            places_BK=given["places"],
+            positions_BK=given["places"],
             segment_ids_BT=given["segments"],
             memory_LBMD=our_memory,
             backward_rows=backward_rows,
@@ -108,7 +108,7 @@ def test_places_without_an_order_see_everything(tmp_path: Path) -> None:
     (given,) = segments_of_text(1)
     with torch.no_grad():
         reference = theirs.transformer(given["ids"], target_mapping=mapping_of(given["places"])).last_hidden_state
-        output = ours.encoder.read(given["ids"], places_BK=given["places"])  # type: ignore[operator]
+        output = ours.encoder.read(given["ids"], positions_BK=given["places"])  # type: ignore[operator]
     torch.testing.assert_close(output.predicted_BKD, reference, **CLOSE)
 
 

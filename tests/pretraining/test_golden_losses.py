@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from spanlab.corpus import PrepareConfig, PreparedCorpus, plan_preparation, run_preparation
-from spanlab.encoder import Electra, Elmo, Encoder, build_encoder, elmo_preset, preset
+from spanlab.encoder import Electra, ElmoEncoder, Encoder, build_encoder, elmo_preset, preset
 from spanlab.objectives import TensorBatch, build_criterion
 from spanlab.pretraining.examples import Examples
 from spanlab.pretraining.recipe import Recipe, load_recipe, shipped_recipes
@@ -47,7 +47,7 @@ def corpora(tmp_path_factory: pytest.TempPathFactory) -> dict[str, PreparedCorpu
 def model_of(recipe: Recipe, corpus: PreparedCorpus) -> Encoder | Electra:
     vocabulary = corpus.tokenizer.vocabulary
     if recipe.system == "elmo":
-        return Elmo(elmo_preset("tiny", vocab_size=len(vocabulary)), vocabulary)
+        return ElmoEncoder(elmo_preset("tiny", vocab_size=len(vocabulary)), vocabulary)
     remembered = {"memory": recipe.data.memory, "reuse": recipe.data.reuse}
     config = preset(recipe.system, "tiny", vocab_size=len(vocabulary), **remembered)
     return Electra.build(config) if "rtd" in recipe.objectives else build_encoder(config)

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from spanlab.corpus import PreparedCorpus
-from spanlab.encoder import Electra, Encoder, load_model, preset, save_model
+from spanlab.encoder import Electra, TransformerEncoder, load_model, preset, save_model
 from spanlab.errors import ConfigError, InputError
 from spanlab.objectives import Mixture, ReplacedToken
 from spanlab.pretraining.build import save_criterion
@@ -276,7 +276,7 @@ def test_any_encoder_of_transformers_goes_on(
 
 
 def test_a_model_whose_table_is_too_small_for_its_tokenizer_is_refused(tokenizer: Tokenizer, tmp_path: Path) -> None:
-    save_model(tmp_path, Encoder(preset("bert", "tiny", vocab_size=50)))
+    save_model(tmp_path, TransformerEncoder(preset("bert", "tiny", vocab_size=50)))
     tokenizer.save(tmp_path)
     with pytest.raises(InputError, match="the tokenizer has 120 tokens and the model's vocabulary 50"):
         build(tokenizer, init=tmp_path)

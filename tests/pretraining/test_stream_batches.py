@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from spanlab.corpus import PreparedCorpus
-from spanlab.encoder import CausalLMHead, Elmo, XLNetEncoder, load_model
+from spanlab.encoder import CausalLMHead, ElmoEncoder, XLNetEncoder, load_model
 from spanlab.errors import ConfigError, InputError
 from spanlab.pretraining.build import WeightedCorpus, build_work
 from spanlab.pretraining.evaluation import HeldOut
@@ -205,7 +205,7 @@ def test_it_learns_and_its_folder_loads(name: str, corpora: dict[str, Path], tmp
     (objective,) = recipe_of(name).objectives
     assert list(loaded.heads) == [objective]
     if name == "elmo":
-        assert isinstance(loaded.encoder, Elmo)
+        assert isinstance(loaded.encoder, ElmoEncoder)
         return
     transformers = pytest.importorskip("transformers")
     kind = transformers.XLNetLMHeadModel if name == "xlnet" else transformers.OpenAIGPTLMHeadModel

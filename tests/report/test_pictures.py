@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from spanlab.encoder import Encoder, preset
+from spanlab.encoder import Encoder, TransformerEncoder, preset
 from spanlab.errors import InputError
 from spanlab.report.attention import attention_of, attention_page, draw_head, look_at_attention
 from spanlab.report.masks import ShownToken, draw_objectives, longest_span
@@ -79,7 +79,7 @@ def test_streams_draw_one_square_a_pair_and_stream() -> None:
 def test_sharing_counts_the_parameters_of_the_encoder() -> None:
     config = preset("albert", "tiny", vocab_size=1000)
     texts = _texts(draw_sharing({"small": config}))
-    count = sum(parameter.numel() for parameter in Encoder(config).parameters())
+    count = sum(parameter.numel() for parameter in TransformerEncoder(config).parameters())
     assert f"{count / 1e6:,.1f} M parameters" in texts
     assert [text for text in texts if text.startswith("layer")] == ["layer 1: weights 1", "layer 2: weights 1"]
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from spanlab.corpus import PreparedCorpus
-from spanlab.encoder import CausalLMHead, Encoder, preset
+from spanlab.encoder import CausalLMHead, TransformerEncoder, preset
 from spanlab.pretraining.examples import Examples
 from spanlab.pretraining.recipe import load_recipe
 from spanlab.report.orders import mask_cells, report_orders
@@ -43,7 +43,7 @@ def test_gpt_is_drawn_as_the_model_reads(corpora: dict[str, Path]) -> None:
     """A token is coloured as seen where the prediction of another has a gradient through it, and nowhere else."""
     examples = examples_of("gpt", corpora)
     sight, batch = block_visibility(examples, 3), examples.batch([3])
-    encoder = Encoder(preset("gpt", "tiny", vocab_size=300).without_dropout())
+    encoder = TransformerEncoder(preset("gpt", "tiny", vocab_size=300).without_dropout())
     head = CausalLMHead(encoder.config)
     read = encoder.word_table[torch.from_numpy(batch.input_ids)][None].detach().requires_grad_()
     losses = torch.nn.functional.cross_entropy(

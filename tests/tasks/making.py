@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from spanlab.encoder import Encoder, preset
+from spanlab.encoder import Encoder, TransformerEncoder, preset
 from spanlab.tasks.base import AnyTask
 from spanlab.tasks.formats.row import Row
 from spanlab.tasks.network import MultiTaskNetwork
@@ -23,7 +23,7 @@ PROCESS = ProcessContext(device=torch.device("cpu"), precision="fp32")
 
 def tiny_encoder(tokenizer: Tokenizer = TOKENIZER, system: str = "bert") -> Encoder:
     dry = {"dropout": 0.0, "attention_dropout": 0.0}
-    return Encoder(preset(system, "tiny", vocab_size=tokenizer.vocab_size, max_positions=128, **dry))
+    return TransformerEncoder(preset(system, "tiny", vocab_size=tokenizer.vocab_size, max_positions=128, **dry))
 
 
 def windower(

@@ -9,7 +9,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from spanlab.encoder import CausalLMHead, Encoder, preset, save_model
+from spanlab.encoder import CausalLMHead, Encoder, TransformerEncoder, preset, save_model
 from spanlab.errors import ConfigError, InputError
 from spanlab.inference.load import load
 from spanlab.tasks.checking import check_file
@@ -43,7 +43,7 @@ def frame(length: int = 128, long_text: Any = "error") -> Windower:
 def gpt(seed: int = 3) -> Encoder:
     torch.manual_seed(seed)
     shape: dict[str, Any] = {"max_positions": 128, "dropout": 0.0, "attention_dropout": 0.0, "init_std": 0.15}
-    return Encoder(preset("gpt2", "tiny", vocab_size=GPT.vocab_size, **shape))
+    return TransformerEncoder(preset("gpt2", "tiny", vocab_size=GPT.vocab_size, **shape))
 
 
 def fit(rows: list[dict[str, Any]] = ROWS, **changes: Any) -> tuple[Generation, list[Any]]:

@@ -1,8 +1,8 @@
 import pytest
 from torch import nn
 
-from spanlab.encoder import Encoder, EncoderConfig, MaskedLMHead, SpanBoundaryHead
-from spanlab.encoder.electra import Electra
+from spanlab.encoder import EncoderConfig, MaskedLMHead, SpanBoundaryHead, TransformerEncoder
+from spanlab.encoder.discriminator import Electra
 from spanlab.errors import ConfigError
 from spanlab.objectives import MaskedLM, Mixture, Objective, SpanBoundary
 from spanlab.training.config import TrainingConfig
@@ -13,7 +13,7 @@ TINY = EncoderConfig(vocab_size=30, width=64, layers=3, heads=1, inner_width=64,
 
 def mixture() -> Mixture:
     objectives: list[Objective] = [MaskedLM(MaskedLMHead(TINY)), SpanBoundary(SpanBoundaryHead(64, 30, table_width=32))]
-    return Mixture(Encoder(TINY), objectives, {"mlm": 1.0, "sbo": 1.0})
+    return Mixture(TransformerEncoder(TINY), objectives, {"mlm": 1.0, "sbo": 1.0})
 
 
 def by_name(module: nn.Module, config: TrainingConfig, key: str) -> dict[str, float]:
@@ -33,7 +33,7 @@ def test_every_trainable_parameter_is_in_one_group_and_beside_its_name() -> None
 
 @pytest.mark.parametrize("norm", ["layer", "rms"])
 def test_norms_and_biases_do_not_decay_unless_told(norm: str) -> None:
-    model = Encoder(EncoderConfig(vocab_size=30, width=64, layers=2, heads=1, inner_width=64, norm=norm))  # type: ignore[arg-type]
+    model = TransformerEncoder(EncoderConfig(vocab_size=30, width=64, layers=2, heads=1, inner_width=64, norm=norm))  # type: ignore[arg-type]
     decay = by_name(model, TrainingConfig(steps=1, weight_decay=0.3), "weight_decay")
     for name, value in decay.items():
         assert value == (0.0 if "norm" in name or name.endswith("bias") else 0.3), name
@@ -76,7 +76,7 @@ def test_layers_learn_more_slowly_the_lower_they_are() -> None:
 
 def test_two_stacks_below_a_wrapper_have_a_depth_each_and_share_their_embeddings() -> None:
     discriminator = EncoderConfig(vocab_size=30, width=64, layers=4, heads=1, inner_width=64, embedding_width=32)
-    pair = nn.ModuleDict({"pair": Electra(Encoder(TINY), Encoder(discriminator))})
+    pair = nn.ModuleDict({"pair": Electra(TransformerEncoder(TINY), TransformerEncoder(discriminator))})
     factors = by_name(pair, TrainingConfig(steps=1, layer_decay=0.5), "lr_factor")
     assert factors["pair.discriminator.embeddings.word.weight"] == 0.5**5
     assert factors["pair.discriminator.layers.3.0.attention.qkv.weight"] == 0.5

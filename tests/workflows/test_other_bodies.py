@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from spanlab.encoder import CausalLMHead, Elmo, Encoder, build_encoder, elmo_preset, preset, save_model
+from spanlab.encoder import CausalLMHead, ElmoEncoder, Encoder, build_encoder, elmo_preset, preset, save_model
 from spanlab.inference.load import load
 from spanlab.samples import load as load_almanac
 from spanlab.tasks.model import load_task_model
@@ -37,7 +37,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         dry: dict[str, Any] = {"vocab_size": tokenizer.vocab_size, "dropout": 0.0, "max_positions": 128}
         encoder: Encoder
         if name == "elmo":
-            encoder = Elmo(elmo_preset("tiny", cells=64, projection=32, **dry), tokenizer.vocabulary)
+            encoder = ElmoEncoder(elmo_preset("tiny", cells=64, projection=32, **dry), tokenizer.vocabulary)
         else:
             narrow = {"width": 32, "heads": 4, "inner_width": 128, "init_std": 0.1, "attention_dropout": 0.0}
             encoder = build_encoder(preset(name, "tiny", **dry, **narrow))
@@ -93,7 +93,7 @@ def test_layers_of_an_elmo_are_mixed_anew_for_each_task(models: dict[str, Path],
     settings = {"training": {**QUICK["training"], "epochs": 1.0}, **HEADS["ner"]}
     finetune("ner", model=models["elmo"], train=train, dev=dev, out=tmp_path / "run", **settings)
     before, after = (load_task_model(folder).encoder for folder in (models["elmo"], tmp_path / "run"))
-    assert isinstance(before, Elmo)
-    assert isinstance(after, Elmo)
+    assert isinstance(before, ElmoEncoder)
+    assert isinstance(after, ElmoEncoder)
     pairs = zip(before.mixture.parameters(), after.mixture.parameters(), strict=True)
     assert any(not old.equal(new) for old, new in pairs)

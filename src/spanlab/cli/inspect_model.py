@@ -16,7 +16,7 @@ def model(
     Example: spanlab inspect model runs/legal/model
     """
     from spanlab.config import to_mapping
-    from spanlab.encoder import Elmo
+    from spanlab.encoder import ElmoEncoder
     from spanlab.encoder.flops import count_cost
     from spanlab.encoder.pretrained import load_model
     from spanlab.encoder.pretrained.vocabulary import tokenizer_size
@@ -24,15 +24,15 @@ def model(
     loaded = load_model(model)
     assert loaded.folder is not None
     config = loaded.encoder.config
-    cost = count_cost(loaded.encoder, config, loaded.heads)
+    cost = count_cost(loaded.encoder, loaded.heads)
     tokens = tokenizer_size(loaded.folder)
-    elmo = loaded.encoder.shape if isinstance(loaded.encoder, Elmo) else None
+    elmo = loaded.encoder.elmo_config if isinstance(loaded.encoder, ElmoEncoder) else None
     inner = f"{config.heads} heads, {config.inner_width} inner" if elmo is None else f"{elmo.cells} cells each way"
     if as_json:
         print_json(
             {
                 "folder": str(loaded.folder),
-                "config": to_mapping(elmo or config),
+                "config": to_mapping(loaded.encoder.full_config),
                 "parameters": {**cost.parameters, "total": cost.total},
                 "tokenizer_size": tokens,
                 "heads": sorted(loaded.heads),

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from spanlab.encoder import CausalLMHead, Encoder, KeyValueCache
+from spanlab.encoder import CausalLMHead, KeyValueCache, TransformerEncoder
 from spanlab.errors import InputError
 
 
@@ -21,7 +21,7 @@ class Continuation:
 
     def __init__(
         self,
-        encoder: Encoder,
+        encoder: TransformerEncoder,
         head: CausalLMHead,
         prompts: Sequence[Sequence[int]],
         *,
@@ -80,7 +80,7 @@ class Continuation:
         return self._encoder.config.max_positions
 
 
-def _check_prompts(encoder: Encoder, prompts: Sequence[Sequence[int]]) -> None:
+def _check_prompts(encoder: TransformerEncoder, prompts: Sequence[Sequence[int]]) -> None:
     positions = encoder.config.max_positions
     for number, prompt in enumerate(prompts):
         which = f"prompt {number}" if len(prompts) > 1 else "the prompt"

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from spanlab.decoding.beam_search import search_beams
 from spanlab.decoding.continuation import Continuation
 from spanlab.decoding.sampling import Decoded, DecodingConfig, decode_tokens
-from spanlab.encoder import CausalLMHead, Encoder
+from spanlab.encoder import CausalLMHead, Encoder, TransformerEncoder
 from spanlab.errors import InputError
 
 
@@ -24,9 +24,9 @@ def generate_ids(
     """
     if not prompts:
         return []
-    if not encoder.config.causal:
-        cause = f"this {encoder.config.architecture} encoder looks at what follows, so it cannot generate text"
-        raise InputError(cause, fix="take a causal model, such as one of the gpt recipe")
+    if not isinstance(encoder, TransformerEncoder) or not encoder.config.causal:
+        cause = f"this {encoder.config.architecture} encoder is not causal, so it cannot generate text"
+        raise InputError(cause, fix="use a causal model, such as one of the gpt recipe")
     continuation = Continuation(
         encoder,
         head,

@@ -1,10 +1,20 @@
-"""The Transformer and its variants from one set of parts, the heads they are pre-trained with, weights in and out."""
+"""Encoders of every architecture behind one interface, the heads they are pre-trained with, weights in and out."""
 
+from spanlab.encoder.architectures import (
+    ARCHITECTURES,
+    ELMO_SIZES,
+    SYSTEMS,
+    Architecture,
+    architecture_of,
+    build_encoder,
+    elmo_preset,
+    preset,
+)
 from spanlab.encoder.cache import KeyValueCache
-from spanlab.encoder.config import SIZES, SYSTEMS, EncoderConfig, preset
-from spanlab.encoder.electra import Electra
-from spanlab.encoder.elmo.config import ELMO_SIZES, ElmoConfig, elmo_preset
-from spanlab.encoder.elmo.model import Elmo, ScalarMixture
+from spanlab.encoder.config import SIZES, EncoderConfig
+from spanlab.encoder.discriminator import Electra
+from spanlab.encoder.elmo.config import ElmoConfig
+from spanlab.encoder.elmo.model import ElmoEncoder, ScalarMixture
 from spanlab.encoder.heads import (
     AnswerHead,
     BidirectionalLMHead,
@@ -20,18 +30,21 @@ from spanlab.encoder.heads import (
 )
 from spanlab.encoder.model import Encoder, EncoderOutput
 from spanlab.encoder.pretrained import LoadReport, Model, load_model, save_model
-from spanlab.encoder.xlnet.model import ReadOutput, XLNetEncoder, build_encoder
+from spanlab.encoder.transformer import TransformerEncoder
+from spanlab.encoder.xlnet.model import ReadOutput, XLNetEncoder
 
 __all__ = [
+    "ARCHITECTURES",
     "ELMO_SIZES",
     "SIZES",
     "SYSTEMS",
     "AnswerHead",
+    "Architecture",
     "BidirectionalLMHead",
     "CausalLMHead",
     "Electra",
-    "Elmo",
     "ElmoConfig",
+    "ElmoEncoder",
     "Encoder",
     "EncoderConfig",
     "EncoderOutput",
@@ -48,7 +61,9 @@ __all__ = [
     "SpanBoundaryConfig",
     "SpanBoundaryHead",
     "TokenHead",
+    "TransformerEncoder",
     "XLNetEncoder",
+    "architecture_of",
     "build_encoder",
     "elmo_preset",
     "load_model",

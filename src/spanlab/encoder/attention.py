@@ -1,8 +1,8 @@
 """Multi-head self-attention over packed sequences.
 
-Queries, keys and values come from one matrix product; how they attend to each other is `attention_paths`' affair.
+Queries, keys and values come from one matrix product; `attention_kernels` computes how they attend to each other.
 
-Shapes: N tokens, D width, H heads, W width of a head.
+Shapes: N tokens, D width, H heads, W width of a head; C sequences of a run, T their length.
 """
 
 from collections.abc import Sequence
@@ -19,20 +19,20 @@ from spanlab.encoder.positions import rotate
 
 @dataclass(frozen=True)
 class LayerContext:
-    """What attention must know of the batch, the same for every layer."""
+    """What attention needs to know of the batch, the same for every layer."""
 
     runs: Sequence[Run]
     rotary: tuple[Tensor, Tensor] | None = None
     """Cosine and sine of every token's position, where positions are rotary."""
-    want_weights: bool = False
+    need_weights: bool = False
     prefixes: Sequence[int] | None = None
     """Of every sequence, how many first tokens are seen by all of it, where the others see only what came before."""
     cache: LayerCache | None = None
-    """What the block kept of earlier tokens, where sequences go on."""
+    """The block's keys and values of earlier tokens, where sequences are continued."""
 
 
 class SelfAttention(nn.Module):
-    """Every token looks at the tokens of its own sequence."""
+    """Every token attends to the tokens of its own sequence."""
 
     def __init__(self, width: int, heads: int, *, dropout: float, causal: bool) -> None:
         super().__init__()
@@ -40,29 +40,33 @@ class SelfAttention(nn.Module):
         self.qkv = nn.Linear(width, 3 * width)
         self.output = nn.Linear(width, width)
 
-    def forward(self, x_ND: Tensor, around: LayerContext, head_mask_H: Tensor | None = None) -> AttentionOutput:
-        """(N, D) in; context (N, D) before the output projection, and the weights if they are wanted, out."""
+    def forward(self, x_ND: Tensor, context: LayerContext, head_mask_H: Tensor | None = None) -> AttentionOutput:
+        """(N, D) in and out, and the attention weights if they are needed."""
+        mixed_ND, weights = self.mix(x_ND, context, head_mask_H)
+        return AttentionOutput(self.output(mixed_ND), weights)
+
+    def mix(self, x_ND: Tensor, context: LayerContext, head_mask_H: Tensor | None = None) -> AttentionOutput:
+        """(N, D): the values that each token attends to, mixed; what the output projection is applied to."""
         qkv_N3HW = self.qkv(x_ND).view(x_ND.shape[0], 3, self.heads, -1)
-        if around.rotary is not None:
+        if context.rotary is not None:
             q_NHW, k_NHW, v_NHW = qkv_N3HW.unbind(1)
-            qkv_N3HW = torch.stack([rotate(q_NHW, *around.rotary), rotate(k_NHW, *around.rotary), v_NHW], dim=1)
-        if around.cache is not None:
-            around.cache.write(qkv_N3HW)
-        if around.cache is not None and not around.cache.step.fresh:
-            attended = AttentionOutput(around.cache.attend(qkv_N3HW[:, 0]))
+            qkv_N3HW = torch.stack([rotate(q_NHW, *context.rotary), rotate(k_NHW, *context.rotary), v_NHW], dim=1)
+        if context.cache is not None:
+            context.cache.write(qkv_N3HW)
+        if context.cache is not None and not context.cache.step.is_first:
+            mixed_ND, weights = context.cache.attend(qkv_N3HW[:, 0]), None
         else:
-            attended = attend(
+            mixed_ND, weights = attend(
                 qkv_N3HW,
-                around.runs,
+                context.runs,
                 causal=self.causal,
-                prefixes=around.prefixes,
+                prefixes=context.prefixes,
                 dropout_p=self.dropout if self.training else 0.0,
-                want_weights=around.want_weights,
+                need_weights=context.need_weights,
             )
-        context_ND, weights = attended.context_ND, attended.weights
         if head_mask_H is not None:
-            # Scaling a head's weights and scaling its context is the same, and this keeps the fast path.
-            context_NHW = context_ND.view(x_ND.shape[0], self.heads, -1)
-            context_ND = (context_NHW * head_mask_H[:, None].to(context_ND.dtype)).flatten(1)
+            # Scaling a head's weights and scaling what it mixes is the same, and this keeps the fast path.
+            mixed_NHW = mixed_ND.view(x_ND.shape[0], self.heads, -1)
+            mixed_ND = (mixed_NHW * head_mask_H[:, None].to(mixed_ND.dtype)).flatten(1)
             weights = weights and tuple(weight * head_mask_H[:, None, None] for weight in weights)
-        return AttentionOutput(context_ND, weights)
+        return AttentionOutput(mixed_ND, weights)

@@ -1,10 +1,10 @@
-"""Ways to compute softmax(q·k)·v over packed sequences, and the choice among them.
+"""Kernels for softmax(q·k)·v over packed sequences, and the choice among them.
 
 What enters are queries, keys and values of N tokens in a row and the runs of equal length that divide them; what
-leaves is one vector a token, and the attention weights when they are asked for. No path attends across sequences.
+leaves is one vector a token, and the attention weights when they are needed. No kernel attends across sequences.
 
 The choice is a fixed rule on device, dtype, length and mode, not a stopwatch at start-up: a resumed run must take the
-same path as the run it continues. The rule comes from `python -m benchmarks.attention`: torch's fused kernel wins
+same kernel as the run it continues. The rule comes from `python -m benchmarks.attention`: torch's fused kernel wins
 everywhere except in bf16 training on short sequences, where its backward pass is slow, and wherever attention dropout
 is on, which it has no fused form for.
 
@@ -12,7 +12,7 @@ Shapes: N tokens, C sequences of a run, T their length, H heads, W width of a he
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -25,11 +25,10 @@ MATMUL_LENGTH_BF16 = 192
 """Up to this length, training in bf16 on a CPU is faster by plain matrix products than by the fused kernel."""
 
 
-@dataclass(frozen=True)
-class AttentionOutput:
-    """What attention yields: context (N, D), and per run the weights (C, H, T, T) if they were asked for."""
+class AttentionOutput(NamedTuple):
+    """One vector a token, and per run the weights (C, H, T, T) if they were needed."""
 
-    context_ND: Tensor
+    hidden_ND: Tensor
     weights: tuple[Tensor, ...] | None = None
 
 
@@ -40,40 +39,38 @@ def attend(
     causal: bool,
     prefixes: Sequence[int] | None = None,
     dropout_p: float = 0.0,
-    want_weights: bool = False,
+    need_weights: bool = False,
 ) -> AttentionOutput:
-    """Attention within each sequence by the path that suits the device, dtype, length and mode.
+    """Attention within each sequence by the kernel that suits the device, dtype, length and mode.
 
     `prefixes` says of every sequence how many of its first tokens all its tokens see, whatever `causal` says.
     """
-    if prefixes is None and _varlen_fits(qkv_N3HW, len(runs), dropout_p=dropout_p, want_weights=want_weights):
+    if prefixes is None and _varlen_fits(qkv_N3HW, len(runs), dropout_p=dropout_p, need_weights=need_weights):
         return AttentionOutput(_varlen(qkv_N3HW, runs, causal=causal))
     contexts: list[Tensor] = []
     weights: list[Tensor] = []
     parts = torch.split(qkv_N3HW, [run.tokens for run in runs])
-    seen_by_run = (
-        _seen_by_run(runs, prefixes, qkv_N3HW.device) if causal and prefixes is not None else [None] * len(runs)
-    )
+    masks = _masks_by_run(runs, prefixes, qkv_N3HW.device) if causal and prefixes is not None else [None] * len(runs)
     # Autocast would compute the softmax in fp32 and cast its result back; the kernels do that inside, without copies.
     with torch.autocast(qkv_N3HW.device.type, enabled=False):
-        for part, run, seen_C1TT in zip(parts, runs, seen_by_run, strict=True):
+        for part, run, mask_C1TT in zip(parts, runs, masks, strict=True):
             q_CHTW, k_CHTW, v_CHTW = part.view(run.count, run.length, *part.shape[1:]).permute(2, 0, 3, 1, 4)
-            if want_weights or dropout_p > 0.0 or _matmul_is_faster(q_CHTW):
+            if need_weights or dropout_p > 0.0 or _matmul_is_faster(q_CHTW):
                 context_CHTW, weights_CHTT = _by_matmul(
                     q_CHTW,
                     k_CHTW,
                     v_CHTW,
-                    seen=_past(q_CHTW) if causal and seen_C1TT is None else seen_C1TT,
+                    mask=_causal_mask(q_CHTW) if causal and mask_C1TT is None else mask_C1TT,
                     dropout_p=dropout_p,
                 )
                 weights.append(weights_CHTT)
             else:
                 context_CHTW = F.scaled_dot_product_attention(
-                    q_CHTW, k_CHTW, v_CHTW, attn_mask=seen_C1TT, is_causal=causal and seen_C1TT is None
+                    q_CHTW, k_CHTW, v_CHTW, attn_mask=mask_C1TT, is_causal=causal and mask_C1TT is None
                 )
             contexts.append(context_CHTW.transpose(1, 2).reshape(run.tokens, -1))
     context_ND = contexts[0] if len(contexts) == 1 else torch.cat(contexts)
-    return AttentionOutput(context_ND, tuple(weights) if want_weights else None)
+    return AttentionOutput(context_ND, tuple(weights) if need_weights else None)
 
 
 def _matmul_is_faster(q_CHTW: Tensor) -> bool:
@@ -83,39 +80,39 @@ def _matmul_is_faster(q_CHTW: Tensor) -> bool:
 
 
 def _by_matmul(
-    q_CHTW: Tensor, k_CHTW: Tensor, v_CHTW: Tensor, *, seen: Tensor | None, dropout_p: float
+    q_CHTW: Tensor, k_CHTW: Tensor, v_CHTW: Tensor, *, mask: Tensor | None, dropout_p: float
 ) -> tuple[Tensor, Tensor]:
     scores_CHTT = torch.matmul(q_CHTW * q_CHTW.shape[-1] ** -0.5, k_CHTW.transpose(-1, -2))
-    if seen is not None:
-        scores_CHTT = scores_CHTT.masked_fill(~seen, float("-inf"))
+    if mask is not None:
+        scores_CHTT = scores_CHTT.masked_fill(~mask, float("-inf"))
     weights_CHTT = scores_CHTT.softmax(dim=-1)
     weights_CHTT = dropout(weights_CHTT, dropout_p, training=True)
     return torch.matmul(weights_CHTT, v_CHTW), weights_CHTT
 
 
-def _past(q_CHTW: Tensor) -> Tensor:
-    """(T, T) true where a token may look: at itself and what came before it."""
+def _causal_mask(q_CHTW: Tensor) -> Tensor:
+    """(T, T) true at the keys that a token attends to: itself and those before it."""
     length = q_CHTW.shape[2]
     return torch.ones(length, length, dtype=torch.bool, device=q_CHTW.device).tril()
 
 
-def _seen_by_run(runs: Sequence[Run], prefixes: Sequence[int], device: torch.device) -> list[Tensor | None]:
+def _masks_by_run(runs: Sequence[Run], prefixes: Sequence[int], device: torch.device) -> list[Tensor | None]:
     """(C, 1, T, T) a run: true at a token's own past, and at the prefix of its sequence."""
-    seen: list[Tensor | None] = []
+    masks: list[Tensor | None] = []
     first = 0
     for run in runs:
         prefix_C = torch.tensor(prefixes[first : first + run.count], device=device)
-        place_T = torch.arange(run.length, device=device)
-        past_TT = place_T <= place_T[:, None]
-        seen.append((past_TT | (place_T < prefix_C[:, None, None])).unsqueeze(1))
+        position_T = torch.arange(run.length, device=device)
+        past_TT = position_T <= position_T[:, None]
+        masks.append((past_TT | (position_T < prefix_C[:, None, None])).unsqueeze(1))
         first += run.count
-    return seen
+    return masks
 
 
-def _varlen_fits(qkv_N3HW: Tensor, runs: int, *, dropout_p: float, want_weights: bool) -> bool:
+def _varlen_fits(qkv_N3HW: Tensor, runs: int, *, dropout_p: float, need_weights: bool) -> bool:
     """Whether the CUDA kernel for ragged batches applies: half precision, several lengths, nothing it lacks."""
     half = qkv_N3HW.dtype in {torch.float16, torch.bfloat16}
-    return qkv_N3HW.device.type == "cuda" and half and runs > 1 and dropout_p == 0.0 and not want_weights
+    return qkv_N3HW.device.type == "cuda" and half and runs > 1 and dropout_p == 0.0 and not need_weights
 
 
 def _varlen(qkv_N3HW: Tensor, runs: Sequence[Run], *, causal: bool) -> Tensor:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from spanlab.encoder.attention import LayerContext, SelfAttention
 from spanlab.encoder.config import EncoderConfig
 from spanlab.encoder.feed_forward import FeedForward
-from spanlab.encoder.layers import Dropout, build_norm
+from spanlab.encoder.layers import Dropout, add_linear, build_norm
 
 
 class Block(nn.Module):
@@ -28,32 +28,41 @@ class Block(nn.Module):
         self.pre_norm = config.norm_place == "pre"
 
     def forward(
-        self, x_ND: Tensor, around: LayerContext, head_mask_H: Tensor | None = None, skip_chance: float = 0.0
+        self, x_ND: Tensor, context: LayerContext, head_mask_H: Tensor | None = None, skip_chance: float = 0.0
     ) -> tuple[Tensor, tuple[Tensor, ...] | None]:
-        """The new hidden states, and the attention weights of each run if they are wanted.
+        """The new hidden states, and the attention weights of each run if they are needed.
 
         `skip_chance` is the chance, in training, that a sequence passes this block unchanged (stochastic depth).
         """
-        passes_N1 = _draw_passes(x_ND, around, skip_chance) if self.training and skip_chance > 0.0 else None
-        attended = self.attention(self.attention_norm(x_ND) if self.pre_norm else x_ND, around, head_mask_H)
-        x_ND = self._add(x_ND, attended.context_ND, self.attention.output, passes_N1)
+        fused = not (self.training or torch.is_grad_enabled() or torch.is_autocast_enabled(x_ND.device.type))
+        keep_N1 = _draw_kept(x_ND, context, skip_chance) if self.training and skip_chance > 0.0 else None
+        attention, feed_forward = self.attention, self.feed_forward
+
+        input_ND = self.attention_norm(x_ND) if self.pre_norm else x_ND
+        if fused:
+            mixed_ND, weights = attention.mix(input_ND, context, head_mask_H)
+            x_ND = add_linear(x_ND, mixed_ND, attention.output)
+        else:
+            change_ND, weights = attention(input_ND, context, head_mask_H)
+            x_ND = self._add(x_ND, change_ND, keep_N1)
         x_ND = x_ND if self.pre_norm else self.attention_norm(x_ND)
-        inner_NI = self.feed_forward(self.feed_forward_norm(x_ND) if self.pre_norm else x_ND)
-        x_ND = self._add(x_ND, inner_NI, self.feed_forward.down, passes_N1)
-        return x_ND if self.pre_norm else self.feed_forward_norm(x_ND), attended.weights
 
-    def _add(self, x_ND: Tensor, inner: Tensor, projection: nn.Linear, passes_N1: Tensor | None) -> Tensor:
-        """The residual and the projection of what a part computed, with dropout and stochastic depth on the latter."""
-        if not self.training and not torch.is_grad_enabled() and not torch.is_autocast_enabled(x_ND.device.type):
-            # One pass over memory less: the matrix product adds onto the residual.
-            return torch.add(x_ND, projection.bias).addmm_(inner, projection.weight.t())
-        change_ND: Tensor = self.dropout(projection(inner))
-        return x_ND + (change_ND if passes_N1 is None else change_ND * passes_N1)
+        input_ND = self.feed_forward_norm(x_ND) if self.pre_norm else x_ND
+        if fused:
+            x_ND = add_linear(x_ND, feed_forward.inner(input_ND), feed_forward.down)
+        else:
+            x_ND = self._add(x_ND, feed_forward(input_ND), keep_N1)
+        return x_ND if self.pre_norm else self.feed_forward_norm(x_ND), weights
+
+    def _add(self, x_ND: Tensor, change_ND: Tensor, keep_N1: Tensor | None) -> Tensor:
+        """The residual and what a part computed, with dropout and stochastic depth on the latter."""
+        change_ND = self.dropout(change_ND)
+        return x_ND + (change_ND if keep_N1 is None else change_ND * keep_N1)
 
 
-def _draw_passes(x_ND: Tensor, around: LayerContext, skip_chance: float) -> Tensor:
+def _draw_kept(x_ND: Tensor, context: LayerContext, skip_chance: float) -> Tensor:
     """(N, 1): 0 for the tokens of skipped sequences, and what keeps the expectation for the others."""
-    lengths = torch.tensor([run.length for run in around.runs for _ in range(run.count)], device=x_ND.device)
+    lengths = torch.tensor([run.length for run in context.runs for _ in range(run.count)], device=x_ND.device)
     keep_B = torch.rand(len(lengths), device=x_ND.device) >= skip_chance
-    passes_B = keep_B.to(x_ND.dtype) / (1.0 - skip_chance)
-    return torch.repeat_interleave(passes_B, lengths).unsqueeze(1)
+    scale_B = keep_B.to(x_ND.dtype) / (1.0 - skip_chance)
+    return torch.repeat_interleave(scale_B, lengths).unsqueeze(1)

@@ -1,11 +1,11 @@
-"""Keys and values of tokens that were read already, so that a causal encoder reads each token once.
+"""Keys and values of earlier tokens, so that a causal encoder computes each token once.
 
 What enters are the keys and values of new tokens, what leaves is their attention over everything read so far. Sequences
-may be of different lengths and may take up different numbers of new tokens. Memory is set aside once, for as many
-tokens as the caller means to read: a step writes into it and copies nothing.
+may differ in length and in the number of new tokens. Memory is allocated once, for as many tokens as the caller means
+to read: a step writes into it and copies nothing.
 
-Shapes: B sequences, T room for tokens, N new tokens of all sequences in a row, Q new tokens of the longest, H heads, W
-width of a head.
+Shapes: B sequences, T capacity in tokens, N new tokens of all sequences in a row, Q new tokens of the longest, H heads,
+W width of a head.
 """
 
 from collections.abc import Sequence
@@ -21,27 +21,27 @@ from spanlab.errors import InputError
 
 
 @dataclass(frozen=True)
-class Step:
+class CacheStep:
     """Where the new tokens of one forward pass go, the same for every layer."""
 
     rows_N: Tensor
     """The sequence of each new token."""
-    places_N: Tensor
-    """Its place in that sequence, counted from the first token ever read."""
+    positions_N: Tensor
+    """Its position in that sequence."""
     columns_N: Tensor
-    """Its place among the new tokens of that sequence."""
+    """Its index among the new tokens of that sequence."""
     sizes: tuple[int, int]
     """B, Q."""
     longest: int
     """Tokens of the longest sequence with the new ones."""
-    fresh: bool
-    """Whether nothing was read before, so that the new tokens attend to each other alone."""
+    is_first: bool
+    """Whether nothing was read before, so that the new tokens attend only to each other."""
     even: bool
     """Whether every sequence has one new token and all are equally long: then nothing has to be masked."""
 
 
 class KeyValueCache:
-    """What a causal encoder keeps of B sequences."""
+    """The keys and values of B sequences in every block of a causal encoder."""
 
     def __init__(
         self,
@@ -52,10 +52,10 @@ class KeyValueCache:
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
     ) -> None:
-        """Room for `capacity` tokens of each of `sequences` sequences."""
+        """Empty, with a capacity of `capacity` tokens for each of `sequences` sequences."""
         if not config.causal:
-            cause = f"this {config.architecture} encoder looks at what follows, so nothing of it can be kept"
-            raise InputError(cause, fix="take a causal one, such as gpt2")
+            cause = f"this {config.architecture} encoder is not causal, so its keys and values cannot be cached"
+            raise InputError(cause, fix="use a causal one, such as gpt2")
         shape = (sequences, capacity, config.heads, config.head_width)
         blocks = range(config.layers * config.inner_layers)
         self.keys = [torch.zeros(shape, device=device, dtype=dtype) for _ in blocks]
@@ -65,41 +65,41 @@ class KeyValueCache:
 
     @property
     def capacity(self) -> int:
-        """Tokens of a sequence there is room for."""
+        """Tokens that fit of each sequence."""
         return self.keys[0].shape[1]
 
     def select(self, rows: Sequence[int]) -> None:
-        """Keep the sequences at `rows`, in that order; one may be taken several times, as beam search does."""
+        """Keep the sequences at `rows`, in that order; a row may appear several times, as in beam search."""
         index = torch.tensor(list(rows), device=self.keys[0].device)
         self.keys = [keys.index_select(0, index) for keys in self.keys]
         self.values = [values.index_select(0, index) for values in self.values]
         self.lengths = [self.lengths[row] for row in rows]
 
-    def plan(self, packing: Packing) -> Step:
-        """Where the tokens of a packed batch go; `advance` once they are written."""
+    def plan(self, packing: Packing) -> CacheStep:
+        """Where the tokens of a packed batch go; call `advance` once they are written."""
         new = packing.sequence_lengths
         order = list(range(len(new))) if packing.order_B is None else packing.order_B.tolist()
         if len(new) != len(self.lengths):
-            raise InputError(f"{len(new)} sequences go on, and {len(self.lengths)} are kept")
+            raise InputError(f"{len(new)} sequences are continued, and the cache holds {len(self.lengths)}")
         after = [self.lengths[row] + count for row, count in zip(order, new, strict=True)]
         if max(after) > self.capacity:
-            raise InputError(f"a sequence would have {max(after)} tokens, and there is room for {self.capacity}")
+            raise InputError(f"a sequence would have {max(after)} tokens; the cache holds {self.capacity}")
         device = self.keys[0].device
         counts = torch.tensor(new)
         columns_N = torch.arange(sum(new)) - torch.repeat_interleave(torch.cumsum(counts, 0) - counts, counts)
         rows_N = torch.repeat_interleave(torch.tensor(order), counts)
-        places_N = columns_N + torch.tensor(self.lengths)[rows_N]
-        return Step(
+        positions_N = columns_N + torch.tensor(self.lengths)[rows_N]
+        return CacheStep(
             rows_N=rows_N.to(device),
-            places_N=places_N.to(device),
+            positions_N=positions_N.to(device),
             columns_N=columns_N.to(device),
             sizes=(len(new), max(new)),
             longest=max(after),
-            fresh=not any(self.lengths),
+            is_first=not any(self.lengths),
             even=set(new) == {1} and len(set(after)) == 1,
         )
 
-    def advance(self, step: Step) -> None:
+    def advance(self, step: CacheStep) -> None:
         """Count the tokens of a step as read."""
         for row in step.rows_N.tolist():
             self.lengths[row] += 1
@@ -111,11 +111,11 @@ class LayerCache:
 
     keys_BTHW: Tensor
     values_BTHW: Tensor
-    step: Step
+    step: CacheStep
 
     def write(self, qkv_N3HW: Tensor) -> None:
-        """Keep the keys and values of the new tokens."""
-        at = (self.step.rows_N, self.step.places_N)
+        """Add the keys and values of the new tokens."""
+        at = (self.step.rows_N, self.step.positions_N)
         self.keys_BTHW[at] = qkv_N3HW[:, 1].to(self.keys_BTHW.dtype)
         self.values_BTHW[at] = qkv_N3HW[:, 2].to(self.values_BTHW.dtype)
 
@@ -129,13 +129,13 @@ class LayerCache:
             q_BQHW.transpose(1, 2),
             self.keys_BTHW[:, : step.longest].transpose(1, 2),
             self.values_BTHW[:, : step.longest].transpose(1, 2),
-            attn_mask=None if step.even else self._seen(),
+            attn_mask=None if step.even else self._mask(),
         )
         return context_BHQW.transpose(1, 2)[at].flatten(1).to(q_NHW.dtype)
 
-    def _seen(self) -> Tensor:
-        """(B, 1, Q, T) true where a new token may look: at itself and what came before it in its sequence."""
+    def _mask(self) -> Tensor:
+        """(B, 1, Q, T) true at the keys that a new token attends to: itself and those before it in its sequence."""
         step = self.step
-        places_BQ = step.places_N.new_zeros(step.sizes)
-        places_BQ[step.rows_N, step.columns_N] = step.places_N
-        return (torch.arange(step.longest, device=places_BQ.device) <= places_BQ[:, :, None]).unsqueeze(1)
+        positions_BQ = step.positions_N.new_zeros(step.sizes)
+        positions_BQ[step.rows_N, step.columns_N] = step.positions_N
+        return (torch.arange(step.longest, device=positions_BQ.device) <= positions_BQ[:, :, None]).unsqueeze(1)

@@ -1,25 +1,22 @@
-"""The shape of an encoder: one frozen dataclass from which every system of the family is put together.
+"""The config of an encoder: one frozen dataclass from which every architecture of the family is built.
 
-What the systems share has one name here, whatever each of them calls it; the translation to and from Hugging Face's
-`config.json` lives in `weights/config_json.py`. `SYSTEMS` holds what makes each system itself, `SIZES` the common
-ladder of sizes, and `preset` combines the two.
+What the architectures share has one name here, whatever each of them calls it; `architectures/` holds what makes each
+of them itself, and translates to and from Hugging Face's `config.json`.
 """
 
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from spanlab.config import AtLeast, Below, Bounded
-from spanlab.errors import ConfigError, did_you_mean
-
-Architecture = Literal["bert", "roberta", "albert", "electra", "gpt2", "openai-gpt", "transformer", "xlnet", "elmo"]
+from spanlab.errors import ConfigError
 
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderConfig(Bounded):
     """Everything that decides which tensors an encoder holds and what it computes with them."""
 
-    architecture: Architecture = "bert"
-    """The system whose names and layout a saved folder follows."""
+    architecture: str = "bert"
+    """One of `architectures.ARCHITECTURES`; a saved folder follows its names and layout."""
     vocab_size: Annotated[int, AtLeast(1)] = 30522
     width: Annotated[int, AtLeast(1)] = 768
     """D, the width of the hidden states."""
@@ -31,7 +28,7 @@ class EncoderConfig(Bounded):
     """Width of the embedding tables; None means `width`. A narrower table is projected up (ALBERT, ELECTRA)."""
 
     positions: Literal["learned", "sinusoidal", "rotary", "relative", "none"] = "learned"
-    """relative: distances between tokens, as XLNet has them and no other; none: ELMo, which reads token by token."""
+    """relative: distances between tokens, XLNet's only; none: ELMo, which reads token by token."""
     max_positions: Annotated[int, AtLeast(1)] = 512
     """How many tokens a sequence may have; rotary and relative positions set no limit."""
     position_offset: int = 0
@@ -53,18 +50,16 @@ class EncoderConfig(Bounded):
     """Each token attends to itself and what comes before it."""
 
     layer_groups: int | None = None
-    """How many groups of layers have weights of their own; None: each layer has (ALBERT: 1, all layers share)."""
+    """How many groups of layers have separate weights; None: every layer has (ALBERT: 1, all layers share)."""
     inner_layers: Annotated[int, AtLeast(1)] = 1
     """How many distinct blocks a layer runs through one after the other (ALBERT's inner groups)."""
-    summary: Literal["first", "last"] = "first"
-    """Which token stands for the whole sequence: [CLS] comes first everywhere but in XLNet."""
     pooler: bool = True
-    """Whether there is a dense tanh layer on that token."""
+    """Whether there is a dense tanh layer on the token that stands for the sequence."""
 
     max_distance: Annotated[int, AtLeast(1)] | None = None
-    """Relative positions: greater distances count as this one; None for no limit."""
+    """Relative positions: larger distances are clamped to it; None for no limit."""
     memory: Annotated[int, AtLeast(1)] | None = None
-    """XLNet: how many tokens of earlier segments are remembered; None for all."""
+    """XLNet: how many tokens of earlier segments the memory keeps; None for all."""
     reuse: Annotated[int, AtLeast(1)] | None = None
     """XLNet: how many tokens of a segment, its first ones, go into the memory; None for all."""
 
@@ -87,7 +82,7 @@ class EncoderConfig(Bounded):
         if self.layer_groups is not None and not 1 <= self.layer_groups <= self.layers:
             raise ConfigError(f"'layer_groups' is {self.layer_groups}; it must lie between 1 and {self.layers} layers")
         if (self.positions == "relative") != (self.architecture == "xlnet"):
-            raise ConfigError("relative positions and the xlnet architecture are only to be had together")
+            raise ConfigError("positions=relative needs architecture=xlnet, and the other way round")
 
     @property
     def limits_length(self) -> bool:
@@ -106,7 +101,7 @@ class EncoderConfig(Bounded):
 
     @property
     def groups(self) -> int:
-        """How many layers have weights of their own."""
+        """How many groups of layers have separate weights."""
         return self.layers if self.layer_groups is None else self.layer_groups
 
     def without_dropout(self) -> "EncoderConfig":
@@ -122,78 +117,3 @@ SIZES: dict[str, tuple[int, int]] = {
     "large": (24, 1024),
 }
 """Layers and width of each size; heads are width / 64 and the feed-forward network is four times as wide."""
-
-_GPT: dict[str, Any] = {
-    "segments": 0,
-    "embedding_norm": False,
-    "activation": "gelu_tanh",
-    "norm_eps": 1e-5,
-    "causal": True,
-    "pooler": False,
-    "pad_id": None,
-}
-
-SYSTEMS: dict[str, dict[str, Any]] = {
-    "bert": {"architecture": "bert", "vocab_size": 30522},
-    "spanbert": {"architecture": "bert", "vocab_size": 28996},
-    "roberta": {
-        "architecture": "roberta",
-        "vocab_size": 50265,
-        "position_offset": 2,
-        "segments": 1,
-        "norm_eps": 1e-5,
-        "pad_id": 1,
-    },
-    "albert": {
-        "architecture": "albert",
-        "vocab_size": 30000,
-        "embedding_width": 128,
-        "layer_groups": 1,
-        "activation": "gelu_tanh",
-        "dropout": 0.0,
-        "attention_dropout": 0.0,
-    },
-    "electra": {"architecture": "electra", "vocab_size": 30522, "pooler": False},
-    "gpt": {**_GPT, "architecture": "openai-gpt", "vocab_size": 40478},
-    "gpt2": {
-        **_GPT,
-        "architecture": "gpt2",
-        "vocab_size": 50257,
-        "max_positions": 1024,
-        "norm_place": "pre",
-        "final_norm": True,
-    },
-    "transformer": {
-        "architecture": "transformer",
-        "vocab_size": 37000,
-        "positions": "sinusoidal",
-        "segments": 0,
-        "scale_embeddings": True,
-        "embedding_norm": False,
-        "activation": "relu",
-        "norm_eps": 1e-5,
-        "pooler": False,
-    },
-    "xlnet": {
-        "architecture": "xlnet",
-        "vocab_size": 32000,
-        "positions": "relative",
-        "segments": 3,
-        "embedding_norm": False,
-        "summary": "last",
-        "pooler": False,
-        "pad_id": 5,
-    },
-}
-"""What makes each system itself, beside its size."""
-
-
-def preset(system: str, size: str = "base", **changes: Any) -> EncoderConfig:  # noqa: ANN401 (fields of EncoderConfig)
-    """The config of a named system at a named size, with `changes` to single fields."""
-    if system not in SYSTEMS:
-        raise ConfigError(f"unknown system '{system}'{did_you_mean(system, SYSTEMS)}; known are {', '.join(SYSTEMS)}")
-    if size not in SIZES:
-        raise ConfigError(f"unknown size '{size}'{did_you_mean(size, SIZES)}; known are {', '.join(SIZES)}")
-    layers, width = SIZES[size]
-    shape = {"layers": layers, "width": width, "heads": width // 64, "inner_width": 4 * width}
-    return EncoderConfig(**{**shape, **SYSTEMS[system], **changes})

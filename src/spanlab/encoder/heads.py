@@ -1,8 +1,7 @@
-"""The layers that sit on an encoder while it is pre-trained: what predicts tokens, pairs and replacements.
+"""The heads of pre-training, which predict tokens, sentence pairs and replacements, and the task heads of transformers.
 
-They hold weights and compute logits; losses and targets are the objectives' affair. Every head is called on the
-positions it predicts and no others. Where the output matrix is the encoder's word table it is handed in at the call,
-so that it has one owner.
+They hold weights and compute logits; the objectives and tasks compute losses. Every head is called on the positions it
+predicts and no others. Where the output matrix is the encoder's word table, it is passed in at the call.
 
 Shapes: K predicted positions, D width, E width of the embedding tables, V vocabulary, B sequences.
 """
@@ -14,10 +13,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from spanlab.encoder.architectures import architecture_of
 from spanlab.encoder.config import EncoderConfig
-from spanlab.encoder.layers import ACTIVATIONS, Dropout
-from spanlab.encoder.model import init_weights
+from spanlab.encoder.layers import ACTIVATIONS, Dropout, init_weights
 from spanlab.errors import ConfigError, did_you_mean
+
+
+def _new_decoder(config: EncoderConfig) -> nn.Parameter:
+    """(V, E) an output matrix that is not the word table."""
+    decoder = nn.Parameter(torch.empty(config.vocab_size, config.table_width))
+    nn.init.normal_(decoder, std=config.init_std)
+    return decoder
 
 
 class MaskedLMHead(nn.Module):
@@ -25,16 +31,12 @@ class MaskedLMHead(nn.Module):
 
     def __init__(self, config: EncoderConfig, *, tied: bool = True) -> None:
         super().__init__()
-        # RoBERTa and ELECTRA use the exact GELU here, whatever their body uses.
-        exact = config.architecture in {"roberta", "electra"}
-        self.activation = ACTIVATIONS["gelu" if exact else config.activation]
+        self.activation = ACTIVATIONS[architecture_of(config).mlm_head_activation or config.activation]
         self.dense = nn.Linear(config.width, config.table_width)
         self.norm = nn.LayerNorm(config.table_width, eps=config.norm_eps)
         self.bias = nn.Parameter(torch.zeros(config.vocab_size))
-        self.decoder = None if tied else nn.Parameter(torch.empty(config.vocab_size, config.table_width))
         init_weights(self.dense, config.init_std)
-        if self.decoder is not None:
-            nn.init.normal_(self.decoder, std=config.init_std)
+        self.decoder = None if tied else _new_decoder(config)
 
     def features(self, hidden_KD: Tensor) -> Tensor:
         """(K, E): what the output matrix is applied to."""
@@ -51,9 +53,7 @@ class CausalLMHead(nn.Module):
 
     def __init__(self, config: EncoderConfig, *, tied: bool = True) -> None:
         super().__init__()
-        self.decoder = None if tied else nn.Parameter(torch.empty(config.vocab_size, config.table_width))
-        if self.decoder is not None:
-            nn.init.normal_(self.decoder, std=config.init_std)
+        self.decoder = None if tied else _new_decoder(config)
 
     def forward(self, hidden_KD: Tensor, word_table_VE: Tensor) -> Tensor:
         """(K, V) logits."""
@@ -61,14 +61,12 @@ class CausalLMHead(nn.Module):
 
 
 class PermutationLMHead(nn.Module):
-    """The word table and a bias: the token at a place of XLNet's query stream."""
+    """The word table and a bias: the token at a position of XLNet's query stream."""
 
     def __init__(self, config: EncoderConfig, *, tied: bool = True) -> None:
         super().__init__()
         self.bias = nn.Parameter(torch.zeros(config.vocab_size))
-        self.decoder = None if tied else nn.Parameter(torch.empty(config.vocab_size, config.table_width))
-        if self.decoder is not None:
-            nn.init.normal_(self.decoder, std=config.init_std)
+        self.decoder = None if tied else _new_decoder(config)
 
     def forward(self, hidden_KD: Tensor, word_table_VE: Tensor) -> Tensor:
         """(K, V) logits."""
@@ -76,7 +74,7 @@ class PermutationLMHead(nn.Module):
 
 
 class BidirectionalLMHead(nn.Module):
-    """ELMo's softmax: one output matrix for both directions, over what a direction hands on."""
+    """ELMo's softmax: one output matrix for both directions, over the hidden states of one."""
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
@@ -120,17 +118,17 @@ class ReplacedTokenHead(nn.Module):
 
 @dataclass(frozen=True, kw_only=True)
 class SpanBoundaryConfig:
-    """What a span boundary head is given and how it combines it; the defaults are as published."""
+    """The inputs of a span boundary head and how it combines them; the defaults are as published."""
 
     boundaries: Literal["external", "internal"] = "external"
-    """Which two tokens the head is given: the ones just outside the span, or the first and the last inside it."""
+    """The two tokens the head reads: the ones just outside the span, or the first and the last inside it."""
     combine: Literal["concat", "sum"] = "concat"
-    """Whether the two boundary vectors are put side by side or added."""
+    """Whether the two boundary vectors are concatenated or added."""
     activation: Literal["gelu", "relu"] = "gelu"
     max_span: int | None = 20
-    """How many places in a span have a vector of their own; None: the head is not told the place."""
+    """How many positions in a span have an embedding; None: the head does not know the position."""
     position_width: int = 200
-    """The width of those vectors."""
+    """The width of those embeddings."""
 
     def __post_init__(self) -> None:
         choices = {"boundaries": ("external", "internal"), "combine": ("concat", "sum"), "activation": ("gelu", "relu")}
@@ -146,7 +144,7 @@ class SpanBoundaryConfig:
 
 
 class SpanBoundaryHead(nn.Module):
-    """SpanBERT's span boundary objective: a masked token from two tokens at the edge of its span and its place in it.
+    """SpanBERT's span boundary objective: a masked token from the two tokens at the edge of its span and its position.
 
     As published, the input of masked token i of the span (s, e) is [h(s-1); h(e+1); p(i-s+1)]; two layers of Linear,
     GELU and LayerNorm follow, then the word table with a bias of its own. It works on the hidden states of any encoder.
@@ -194,12 +192,8 @@ class SpanBoundaryHead(nn.Module):
         return self.norm_out(self.activation(self.dense_out(x_KD)))  # type: ignore[no-any-return]
 
     def forward(self, left_KD: Tensor, right_KD: Tensor, offset_K: Tensor, word_table_VE: Tensor) -> Tensor:
-        """(K, V) logits from the boundary vectors and the place in the span of each masked token."""
+        """(K, V) logits from the boundary vectors and the position in the span of each masked token."""
         return F.linear(self.features(left_KD, right_KD, offset_K), word_table_VE, self.bias)
-
-
-POOLED = ("bert", "albert")
-"""Architectures whose sequence head is one layer on the encoder's own pooled vector; the others bring a dense layer."""
 
 
 class SequenceHead(nn.Module):
@@ -207,21 +201,22 @@ class SequenceHead(nn.Module):
 
     def __init__(self, config: EncoderConfig, labels: int) -> None:
         super().__init__()
-        self.on_pooled = config.architecture in POOLED and config.pooler
+        architecture = architecture_of(config)
+        self.on_pooled = architecture.has_pooled_head and config.pooler
         self.dense = None if self.on_pooled else nn.Linear(config.width, config.width)
-        self.activation = ACTIVATIONS["gelu"] if config.architecture == "electra" else torch.tanh
+        self.activation = ACTIVATIONS[architecture.sequence_head_activation]
         self.dropout = Dropout(config.dropout)
         self.classifier = nn.Linear(config.width, labels)
         for layer in (self.dense, self.classifier):
             if layer is not None:
                 init_weights(layer, config.init_std)
 
-    def forward(self, summary_BD: Tensor, pooled_BD: Tensor | None) -> Tensor:
-        """(B, L) logits from the pooled vector where the architecture has one, else from the summarising token's."""
+    def forward(self, token_BD: Tensor, pooled_BD: Tensor | None) -> Tensor:
+        """(B, L) logits from the pooled vector where the architecture has one, else from that token's hidden state."""
         if self.dense is None:
             assert pooled_BD is not None, "this head sits on a pooler"
             return self.classifier(self.dropout(pooled_BD))  # type: ignore[no-any-return]
-        inner_BD = self.activation(self.dense(self.dropout(summary_BD)))
+        inner_BD = self.activation(self.dense(self.dropout(token_BD)))
         return self.classifier(self.dropout(inner_BD))  # type: ignore[no-any-return]
 
 
@@ -240,7 +235,7 @@ class TokenHead(nn.Module):
 
 
 class AnswerHead(nn.Module):
-    """How likely an answer begins and ends at each token."""
+    """How likely an answer starts and ends at each token."""
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()

@@ -1,7 +1,9 @@
-"""The activation functions of the family, by name.
+"""Layers that every encoder and head is built of: activations, norms, dropout, and BERT's initialisation.
 
 BERT's own code used the tanh approximation of GELU; the released weights are used with the exact one everywhere
 today, so "gelu" is exact and "gelu_tanh" is what GPT and ALBERT name `gelu_new`.
+
+Dropout masks on a CPU are drawn from 16-bit integers, four to a random number, since drawing them is what costs there.
 """
 
 from collections.abc import Callable
@@ -10,18 +12,11 @@ from typing import Literal
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from typing_extensions import override
 
 
 def _gelu_tanh(x: Tensor) -> Tensor:
     return F.gelu(x, approximate="tanh")
-
-
-def activate_in_place(name: str, x: Tensor) -> Tensor:
-    """The activation written over its input, which nobody else may need: no fresh memory is touched."""
-    if name in {"gelu", "gelu_tanh"}:
-        torch.ops.aten.gelu_(x, approximate="tanh" if name == "gelu_tanh" else "none")
-        return x
-    return F.relu(x, inplace=True) if name == "relu" else F.silu(x, inplace=True)
 
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -29,12 +24,37 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu_tanh": _gelu_tanh,
     "relu": F.relu,
     "silu": F.silu,
+    "tanh": torch.tanh,
 }
 
 
-def build_norm(kind: Literal["layer", "rms"], width: int, eps: float) -> nn.Module:
+def activate_in_place(name: str, x: Tensor) -> Tensor:
+    """The activation written over its input, which must not be needed any more: no memory is allocated."""
+    if name in {"gelu", "gelu_tanh"}:
+        torch.ops.aten.gelu_(x, approximate="tanh" if name == "gelu_tanh" else "none")
+        return x
+    return F.relu(x, inplace=True) if name == "relu" else F.silu(x, inplace=True)
+
+
+def init_weights(module: nn.Module, std: float) -> None:
+    """BERT's initialisation of one layer: normal weights, zero biases; norms keep theirs."""
+    if isinstance(module, nn.Linear | nn.Embedding):
+        nn.init.normal_(module.weight, std=std)
+    if isinstance(module, nn.Linear) and module.bias is not None:
+        nn.init.zeros_(module.bias)
+
+
+def build_norm(norm: Literal["layer", "rms"], width: int, eps: float) -> nn.Module:
     """LayerNorm, or RMSNorm (no mean, no bias), over the last axis."""
-    return nn.LayerNorm(width, eps=eps) if kind == "layer" else nn.RMSNorm(width, eps=eps)
+    return nn.LayerNorm(width, eps=eps) if norm == "layer" else nn.RMSNorm(width, eps=eps)
+
+
+def add_linear(residual: Tensor, x: Tensor, linear: nn.Linear) -> Tensor:
+    """`residual + linear(x)` with the residual added inside the matrix product: one pass over memory less.
+
+    For inference: there is no gradient, and autocast is not seen. `residual` is (N, D) and stays as it is.
+    """
+    return torch.add(residual, linear.bias).addmm_(x, linear.weight.t())
 
 
 _LEVELS = 1 << 16
@@ -81,6 +101,6 @@ class Dropout(nn.Module):
         """Same shape in and out."""
         return dropout(x, self.p, training=self.training)
 
+    @override
     def extra_repr(self) -> str:
-        """What `print(module)` shows."""
         return f"p={self.p}"

@@ -1,4 +1,4 @@
-"""Any encoder of transformers behind the face of ours, so that objectives and tasks need not tell them apart.
+"""Any encoder of transformers as an `Encoder`, so that objectives and tasks need not tell them apart.
 
 Packed batches are padded on the way in and packed again on the way out. Needs the `hf` extra.
 
@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from typing_extensions import override
 
 from spanlab.encoder.config import EncoderConfig
 from spanlab.encoder.model import Encoder, EncoderOutput
@@ -21,10 +22,10 @@ from spanlab.errors import InputError, MissingExtraError
 
 
 class TransformersEncoder(Encoder):
-    """An `AutoModel` that takes and returns what `Encoder` does; of an `Encoder` it has the face, not the parts."""
+    """An `AutoModel` that takes and returns what every `Encoder` does."""
 
     def __init__(self, model: Any) -> None:  # noqa: ANN401 (any transformers model)
-        nn.Module.__init__(self)
+        super().__init__()
         self.model = model
         theirs = model.config
         self.config = EncoderConfig(
@@ -36,7 +37,7 @@ class TransformersEncoder(Encoder):
             embedding_width=model.get_input_embeddings().weight.shape[1],
             max_positions=getattr(theirs, "max_position_embeddings", 512),
             segments=getattr(theirs, "type_vocab_size", 0) or 0,
-            pooler=False,  # theirs differ: nothing is asked of them
+            pooler=False,  # theirs differ, so no head is put on them
             pad_id=getattr(theirs, "pad_token_id", None),
         )
 
@@ -46,7 +47,9 @@ class TransformersEncoder(Encoder):
         try:
             from transformers import AutoModel
         except ImportError:
-            raise MissingExtraError("hf", f"the model in {folder}, which is not of SpanLab's own family,") from None
+            raise MissingExtraError(
+                "hf", f"the model in {folder}, whose architecture SpanLab reads through transformers,"
+            ) from None
         try:
             with quiet_transformers():
                 return cls(AutoModel.from_pretrained(folder, trust_remote_code=False))
@@ -54,8 +57,8 @@ class TransformersEncoder(Encoder):
             raise InputError(f"transformers cannot load it ({str(error).splitlines()[0]})", path=folder) from None
 
     @property
+    @override
     def word_table(self) -> Tensor:
-        """(V, E) the input embeddings."""
         return self.model.get_input_embeddings().weight  # type: ignore[no-any-return]
 
     @property
@@ -63,13 +66,18 @@ class TransformersEncoder(Encoder):
         """The model's own, where it has one."""
         return getattr(self.model, "pooler", None)
 
+    @override
+    def add_pooler(self) -> None:
+        """Nothing: task heads on these encoders bring a dense layer of their own."""
+
+    @override
     def replace_word_table(self, table_VE: Tensor, *, pad_id: int | None) -> None:
-        """As `Encoder.replace_word_table`."""
         size, width = table_VE.shape
         self.model.set_input_embeddings(nn.Embedding(size, width, _weight=table_VE))
         self.model.config.vocab_size, self.model.config.pad_token_id = size, pad_id
         self.config = replace(self.config, vocab_size=size, pad_id=pad_id)
 
+    @override
     def forward(
         self,
         input_ids: Tensor | None = None,
@@ -83,10 +91,10 @@ class TransformersEncoder(Encoder):
         output_hidden_states: bool = False,
         prefix_lengths: Tensor | None = None,
     ) -> EncoderOutput:
-        """As `Encoder.forward`; `head_mask` and `prefix_lengths` are refused, since transformers has neither."""
+        """Without `head_mask` and `prefix_lengths`, which transformers does not have."""
         for name, tensor in {"head_mask": head_mask, "prefix_lengths": prefix_lengths}.items():
             if tensor is not None:
-                raise InputError(f"{name} is not there for encoders of transformers")
+                raise InputError(f"{name} is not available for encoders of transformers")
         given: dict[str, Tensor | None] = {
             "input_ids": input_ids,
             "token_type_ids": token_type_ids,
@@ -114,7 +122,7 @@ class TransformersEncoder(Encoder):
 
 @contextmanager
 def quiet_transformers() -> Iterator[None]:
-    """Within it, transformers neither draws bars nor reports: a library does not print."""
+    """No progress bars and reports of transformers inside the context: a library does not print."""
     from transformers.utils import logging
 
     verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
@@ -130,14 +138,14 @@ def quiet_transformers() -> Iterator[None]:
 
 def _pad(x: Tensor, lengths_B: Tensor) -> Tensor:
     """(N, …) → (B, T, …), zero at the end of short sequences."""
-    pack_lengths(x.shape[0], lengths_B)  # refuses lengths that do not add up, as our own encoder does
+    pack_lengths(x.shape[0], lengths_B)  # raises on lengths that do not add up
     return nn.utils.rnn.pad_sequence(list(torch.split(x, lengths_B.tolist())), batch_first=True)
 
 
 def _restorer(mask_BT: Tensor, *, packed: bool) -> Any:  # noqa: ANN401 (a function of one tensor)
     """What turns their padded hidden states into ours: zeros at padding, or the tokens alone in a row."""
     mask_BT = mask_BT != 0
-    pack(mask_BT)  # refuses empty sequences as our own encoder does
+    pack(mask_BT)  # raises on empty sequences
 
     def restore(hidden_BTD: Tensor) -> Tensor:
         return hidden_BTD[mask_BT] if packed else hidden_BTD * mask_BT.unsqueeze(-1)

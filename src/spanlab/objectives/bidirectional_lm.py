@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from spanlab.corruption.examples import ExampleBatch
-from spanlab.encoder import BidirectionalLMHead, Elmo
+from spanlab.encoder import BidirectionalLMHead, ElmoEncoder
 from spanlab.encoder.elmo.lstm import LSTMState, time_major
 from spanlab.encoder.layers import Dropout
 from spanlab.errors import InputError
@@ -32,13 +32,13 @@ from spanlab.objectives.recurrent_state import RecurrentState
 class BidirectionalLM(nn.Module):
     """An ELMo with its loss; to a training loop it looks like `Mixture`."""
 
-    def __init__(self, encoder: Elmo, head: BidirectionalLMHead, weight: float = 1.0) -> None:
+    def __init__(self, encoder: ElmoEncoder, head: BidirectionalLMHead, weight: float = 1.0) -> None:
         super().__init__()
         # The mixture of layers is learnt with a task; here it has no gradient, and must not be waited for.
         encoder.mixture.requires_grad_(False)
         self.weights = {"bilm": weight}
         self.encoder, self.head = encoder, head
-        self.dropout = Dropout(encoder.shape.dropout)
+        self.dropout = Dropout(encoder.elmo_config.dropout)
         self._carried = {"train": RecurrentState(), "dev": RecurrentState()}
 
     @property

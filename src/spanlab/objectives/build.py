@@ -14,7 +14,7 @@ from spanlab.encoder import (
     BidirectionalLMHead,
     CausalLMHead,
     Electra,
-    Elmo,
+    ElmoEncoder,
     Encoder,
     EncoderConfig,
     MaskedLMHead,
@@ -115,7 +115,7 @@ def _check_causal(model: Encoder, active: dict[str, float]) -> None:
 
 
 def _build_bidirectional(model: Encoder, active: dict[str, float], heads: Mapping[str, nn.Module]) -> BidirectionalLM:
-    if not isinstance(model, Elmo):
+    if not isinstance(model, ElmoEncoder):
         fix = "take the elmo recipe, or set objectives.bilm=0"
         raise ConfigError(f"the bilm objective trains an ELMo, and this is {model.config.architecture}", fix=fix)
     others = sorted(set(active) - {"bilm"})

@@ -58,7 +58,7 @@ class PermutationLM(nn.Module):
         read = self.encoder.read(
             batch.input_ids.view(shape),
             visible_BTT=rank_BT[:, None, :] < visible_below_BT[:, :, None],
-            places_BK=places_BP.to(rank_BT.device),
+            positions_BK=places_BP.to(rank_BT.device),
             segment_ids_BT=None if batch.pairs is None else batch.pairs.segment_ids.view(shape),
             memory_LBMD=self._recall(batch),
             backward_rows=_backward_rows(_order_of(batch.examples)),

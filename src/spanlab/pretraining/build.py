@@ -8,9 +8,8 @@ from torch import nn
 
 from spanlab.corpus import PreparedCorpus
 from spanlab.corruption import ExampleBatch
-from spanlab.encoder import Elmo, Encoder, save_model
+from spanlab.encoder import ElmoEncoder, Encoder, save_model
 from spanlab.encoder.block import Block
-from spanlab.encoder.flops import elmo_flops_per_token, flops_per_token
 from spanlab.encoder.xlnet.block import TwoStreamBlock
 from spanlab.errors import ConfigError, InputError
 from spanlab.objectives import BidirectionalLM, Mixture, PermutationLM, ReplacedToken
@@ -119,12 +118,7 @@ def training_flops(criterion: nn.Module, recipe: Recipe) -> float:
     encoders = [module for module in criterion.modules() if isinstance(module, Encoder)]
     length = recipe.data.length_phases[0][1]
     # Of an ELMo each token of a batch is read in one direction.
-    body = sum(
-        elmo_flops_per_token(encoder.shape) / 2
-        if isinstance(encoder, Elmo)
-        else flops_per_token(encoder.config, length)
-        for encoder in encoders
-    )
+    body = sum(encoder.flops_per_token(length) / (2 if isinstance(encoder, ElmoEncoder) else 1) for encoder in encoders)
     last = encoders[-1].config
     output = 2 * last.vocab_size * last.table_width * predictions_per_token(recipe, length)
     return 3.0 * (body + output)

@@ -11,8 +11,8 @@ from torch import nn
 from spanlab.config import Source, from_mapping, to_mapping
 from spanlab.encoder import (
     Electra,
-    Elmo,
     ElmoConfig,
+    ElmoEncoder,
     Encoder,
     EncoderConfig,
     build_encoder,
@@ -31,6 +31,7 @@ from spanlab.text import Tokenizer, check_model_case
 _SETTINGS = {"dropout", "attention_dropout", "stochastic_depth", "checkpoint_layers", "memory", "reuse"}
 """What may be changed in the config of a model that is there already: no weight depends on it."""
 
+AnyEncoder = TypeVar("AnyEncoder", bound=Encoder)
 Shape = TypeVar("Shape", bound=EncoderConfig | ElmoConfig)
 
 
@@ -70,7 +71,7 @@ def _foreign_tokens(config: EncoderConfig, tokenizer: Tokenizer) -> tuple[str, .
 def _new_model(recipe: Recipe, tokenizer: Tokenizer) -> Encoder | Electra:
     if (recipe.body or recipe.system) == "elmo":
         shape = elmo_preset(recipe.size, vocab_size=tokenizer.vocab_size)
-        return Elmo(_change_config(shape, recipe.encoder), tokenizer.vocabulary)
+        return ElmoEncoder(_change_config(shape, recipe.encoder), tokenizer.vocabulary)
     config = encoder_config(recipe, tokenizer)
     if not recipe.weighs("rtd"):
         return build_encoder(config)
@@ -158,9 +159,9 @@ def _continue_pair(recipe: Recipe, tokenizer: Tokenizer, folder: Path) -> Initia
     return InitialModel(_criterion(pair, recipe, {}), discriminator.config, notes)
 
 
-def _as_asked(encoder: Encoder, recipe: Recipe) -> tuple[Encoder, tuple[str, ...]]:
+def _as_asked(encoder: AnyEncoder, recipe: Recipe) -> tuple[AnyEncoder, tuple[str, ...]]:
     """The encoder with the settings of the recipe that leave its weights what they are; what else was asked for."""
-    held = encoder.shape if isinstance(encoder, Elmo) else encoder.config
+    held = encoder.full_config
     wanted = recipe.encoder
     if encoder.config.positions == "relative":
         wanted = {**_remembered(recipe), **wanted}
@@ -175,7 +176,7 @@ def _as_asked(encoder: Encoder, recipe: Recipe) -> tuple[Encoder, tuple[str, ...
     if not changes:
         return encoder, notes
     shape = replace(held, **{name: getattr(asked, name) for name in changes})
-    changed = Elmo(shape) if isinstance(shape, ElmoConfig) else build_encoder(shape)
+    changed = type(encoder).from_config(shape)
     changed.load_state_dict(encoder.state_dict())
     return changed, notes
 
@@ -200,7 +201,7 @@ def _fit_vocabulary(
             )
         fix = f"prepare the corpus with --tokenizer {folder}, or set extend_vocabulary=true"
         raise InputError("the corpus was prepared with another tokenizer than the model's", path=folder, fix=fix)
-    if isinstance(encoder, Elmo):
+    if isinstance(encoder, ElmoEncoder):
         raise ConfigError("the vocabulary of an ELMo cannot be extended", fix="set extend_vocabulary=false")
     transfer = transfer_vocabulary(encoder, heads, own, tokenizer)
     return (

@@ -43,8 +43,8 @@ def adapt(encoder: Encoder, tuning: TuningConfig) -> None:
         _freeze(encoder, tuning.freeze)
     if tuning.lora:
         encoder.requires_grad_(False)
-        if getattr(encoder, "pooler", None) is not None:  # it learns as a head does
-            encoder.pooler.requires_grad_(True)  # type: ignore[union-attr]
+        if encoder.pooler is not None:  # it learns as a head does
+            encoder.pooler.requires_grad_(True)
         for module in matrices_of(encoder).values():
             change = LowRank(module.weight, tuning.lora, tuning.lora_alpha)
             parametrize.register_parametrization(module, "weight", change)
@@ -71,20 +71,19 @@ def _plain(module: nn.Linear) -> nn.Linear:
 
 
 def _freeze(encoder: Encoder, count: int) -> None:
-    if not hasattr(encoder, "layers"):
+    stack = encoder.layer_stack()
+    if not stack:
         raise ConfigError("tuning.freeze is for SpanLab's own encoders", fix="take tuning.lora, or freeze nothing")
-    if count > len(encoder.layers):
-        raise ConfigError(f"tuning.freeze is {count}, and the encoder has {len(encoder.layers)} layers of its own")
-    for part in (encoder.embeddings, encoder.projection, *encoder.layers[:count]):
-        if part is not None:
-            part.requires_grad_(False)
+    if count >= len(stack):
+        raise ConfigError(f"tuning.freeze is {count}, and the encoder has {len(stack) - 1} layers of its own")
+    for module in stack[: count + 1]:
+        module.requires_grad_(False)
 
 
 def matrices_of(encoder: Encoder) -> dict[str, nn.Linear]:
     """Every linear layer of the encoder's blocks by its name; the pooler is more of a head's."""
-    pooler = getattr(encoder, "pooler", None)
     named = encoder.named_modules()
-    return {name: module for name, module in named if isinstance(module, nn.Linear) and module is not pooler}
+    return {name: module for name, module in named if isinstance(module, nn.Linear) and module is not encoder.pooler}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,29 +3,23 @@
 Shapes: S samples, L labels.
 """
 
-from dataclasses import replace
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 from typing_extensions import override
 
-from spanlab.encoder import Encoder, EncoderConfig, SequenceHead
-from spanlab.encoder.heads import POOLED
-from spanlab.encoder.model import init_weights
+from spanlab.encoder import Encoder, EncoderConfig, SequenceHead, architecture_of
 from spanlab.objectives.objective import ObjectiveLoss
 from spanlab.tasks.base import Encoded, Head, StandardHead
 from spanlab.tasks.losses import label_set_loss, one_label_loss, squared_loss
 from spanlab.tasks.sample import TensorBatch
 
-_SUMMARY_LAST: tuple[str, ...] = ("xlnet",)
-"""Architectures whose frame has its first-token sign at the end."""
-
 
 def pools_last_token(config: EncoderConfig) -> bool:
     """Whether the last token is the one that has seen all others."""
-    return config.causal or config.architecture in _SUMMARY_LAST
+    return config.causal or architecture_of(config).pools_last_token
 
 
 def summary_tokens(encoded: Encoded, *, last: bool) -> Tensor:
@@ -36,12 +30,9 @@ def summary_tokens(encoded: Encoded, *, last: bool) -> Tensor:
 
 
 def add_pooler(encoder: Encoder) -> None:
-    """Give an encoder of a family with poolers a new one, where its checkpoint had none."""
-    config = encoder.config
-    if config.architecture in POOLED and not config.pooler and hasattr(encoder, "embeddings"):
-        encoder.pooler = nn.Linear(config.width, config.width)
-        init_weights(encoder.pooler, config.init_std)
-        encoder.config = replace(config, pooler=True)
+    """Give an encoder whose sequence head needs a pooler a new one, where its checkpoint had none."""
+    if architecture_of(encoder.config).has_pooled_head and not encoder.config.pooler:
+        encoder.add_pooler()
 
 
 class SequenceTaskHead(Head):

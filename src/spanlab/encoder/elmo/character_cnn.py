@@ -1,7 +1,7 @@
 """A word's vector from its characters: convolutions of several widths, the strongest response of each, highway layers.
 
-Kim et al. 2016, in the shape of ELMo. What enters are rows of character numbers with padding at their ends, what leaves
-is one vector a word.
+Kim et al. 2016, with ELMo's sizes. What enters are rows of character ids with padding at their ends, what leaves is one
+vector a word.
 
 Shapes: U words, L characters of a row, A width of a character's vector, F filters, P width of a word's vector.
 """
@@ -15,11 +15,11 @@ from torch import Tensor, nn
 
 SENTENCE_BEGIN, SENTENCE_END, WORD_BEGIN, WORD_END, PADDING = 256, 257, 258, 259, 260
 CHARACTERS = 261
-"""How many numbers there are: 256 bytes and the five marks."""
+"""How many character ids there are: 256 bytes and the five marks."""
 
 
 def word_characters(words: Sequence[str], *, width: int = 50) -> np.ndarray:
-    """(N, width) uint16 numbers of each word; bytes beyond `width - 2` are cut off, as in ELMo."""
+    """(N, width) uint16 character ids of each word; bytes beyond `width - 2` are dropped, as in ELMo."""
     rows = np.full((len(words), width), PADDING, dtype=np.uint16)
     rows[:, 0] = WORD_BEGIN
     spelled = [word.encode("utf-8")[: width - 2] for word in words]
@@ -42,7 +42,7 @@ def vocabulary_characters(vocabulary: Sequence[str], *, width: int = 50) -> np.n
 
 
 class Highway(nn.Module):
-    """x → s · relu(W x) + (1 − s) · x, with a learnt share s for every feature; it begins near x itself."""
+    """x → s · relu(W x) + (1 − s) · x, with a learned gate s for every feature, which starts near 0."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -58,7 +58,7 @@ class Highway(nn.Module):
 
 
 class CharacterCNN(nn.Module):
-    """(U, L) character numbers in, (U, P) out."""
+    """(U, L) character ids in, (U, P) out."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class CharacterCNN(nn.Module):
         *,
         padding: int,
     ) -> None:
-        """`filters` are pairs of a width in characters and a number; `padding` is the number behind a word's end."""
+        """`filters` are pairs of a width in characters and a count; `padding` is the id behind a word's end."""
         super().__init__()
         self.padding = padding
         self.characters = nn.Embedding(characters, character_width)

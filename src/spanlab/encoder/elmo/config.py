@@ -1,10 +1,10 @@
-"""The shape of an ELMo: characters, convolutions, LSTM layers; and its ladder of sizes."""
+"""The config of an ELMo: characters, convolutions, LSTM layers."""
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import ClassVar
 
 from spanlab.encoder.config import EncoderConfig
-from spanlab.errors import ConfigError, did_you_mean
+from spanlab.errors import ConfigError
 
 PUBLISHED_FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
 
@@ -13,9 +13,10 @@ PUBLISHED_FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7
 class ElmoConfig:
     """Everything that decides which tensors an ELMo holds and what it computes with them; published by default."""
 
+    architecture: ClassVar[str] = "elmo"
     vocab_size: int = 793471
     max_characters: int = 50
-    """Characters of a word, its begin and end marks included; longer words are cut."""
+    """Characters of a word, its begin and end marks included; longer words are truncated."""
     character_width: int = 16
     filters: tuple[tuple[int, int], ...] = PUBLISHED_FILTERS
     """Widths of convolutions in characters, and how many filters each has."""
@@ -24,12 +25,12 @@ class ElmoConfig:
     cells: int = 4096
     """LSTM cells of a layer in each direction."""
     projection: int = 512
-    """P, what each direction hands on; hidden states hold both side by side, so they are twice as wide."""
+    """P, the width of each direction; hidden states concatenate the two, so they are twice as wide."""
     clip: float | None = 3.0
     """The bound on cells and projections; null for none."""
     dropout: float = 0.1
     max_positions: int = 512
-    """How long the windows are that tasks cut long texts into; the network itself sets no limit."""
+    """The length of the windows that tasks cut long texts into; the network itself sets no limit."""
 
     def __post_init__(self) -> None:
         for name in ("vocab_size", "character_width", "layers", "cells", "projection", "max_positions"):
@@ -56,8 +57,8 @@ class ElmoConfig:
         """The same shape with dropout off."""
         return replace(self, dropout=0.0)
 
-    def face(self) -> EncoderConfig:
-        """What tasks and objectives ask of any encoder's config."""
+    def encoder_config(self) -> EncoderConfig:
+        """The same as an `EncoderConfig`, as far as tasks and objectives read it."""
         return EncoderConfig(
             architecture="elmo",
             vocab_size=self.vocab_size,
@@ -73,23 +74,3 @@ class ElmoConfig:
             dropout=self.dropout,
             pad_id=None,
         )
-
-
-ELMO_SIZES: dict[str, tuple[int, int]] = {
-    "tiny": (64, 8),
-    "mini": (128, 4),
-    "small": (256, 2),
-    "base": (512, 1),
-    "large": (1024, 1),
-}
-"""The projection of each size, and what the published numbers of filters are divided by; cells are eight times the
-projection, and there are two layers. mini, small and base have the LSTMs published as small, medium and original."""
-
-
-def elmo_preset(size: str = "base", **changes: Any) -> ElmoConfig:  # noqa: ANN401 (fields of ElmoConfig)
-    """The config of a named size, with `changes` to single fields."""
-    if size not in ELMO_SIZES:
-        raise ConfigError(f"unknown size '{size}'{did_you_mean(size, ELMO_SIZES)}; known are {', '.join(ELMO_SIZES)}")
-    projection, divisor = ELMO_SIZES[size]
-    filters = tuple((span, count // divisor) for span, count in PUBLISHED_FILTERS)
-    return ElmoConfig(**{"projection": projection, "cells": 8 * projection, "filters": filters, **changes})

@@ -1,8 +1,8 @@
-"""Hugging Face's `config.json` to an `EncoderConfig` and back.
+"""A folder's `config.json` to an `EncoderConfig` and back.
 
-Reading is strict: a key nobody knows is an error with the nearest known name, and a setting that would change what is
-computed and that we do not have (relative positions, cross-attention, pruned heads) is refused. Settings that only
-concern training or generation are passed over.
+Reading is strict: an unknown key is an error with the nearest known name, and a setting that would change what is
+computed and that we do not have (cross-attention, pruned heads) is refused. Settings that only concern training, task
+heads or generation are ignored. The keys that describe the encoder itself are those of its architecture.
 """
 
 import json
@@ -12,114 +12,62 @@ from pathlib import Path
 from typing import Any
 
 from spanlab.config import Source, from_mapping, to_mapping
-from spanlab.encoder.config import SYSTEMS, EncoderConfig
+from spanlab.encoder.architectures import ARCHITECTURES, HuggingFaceLayout
+from spanlab.encoder.config import EncoderConfig
 from spanlab.encoder.elmo.config import ElmoConfig
-from spanlab.encoder.pretrained.config_keys import IGNORED_KEYS, REFUSED_SETTINGS
 from spanlab.errors import ConfigError, did_you_mean
 
 NATIVE_TYPE = "spanlab"
-"""The `model_type` of encoders that no transformers class can hold; their config is an EncoderConfig as it is."""
+"""The `model_type` of encoders that no transformers class can hold; `encoder` is the mapping of an EncoderConfig."""
 ELMO_TYPE = "spanlab-elmo"
-"""The `model_type` of ELMo, of which transformers has none; its config is an ElmoConfig as it is."""
+"""The `model_type` of ELMo; `encoder` is the mapping of an ElmoConfig."""
+NATIVE_TYPES = (NATIVE_TYPE, ELMO_TYPE)
+LAYOUTS: dict[str, HuggingFaceLayout] = {
+    name: architecture.hugging_face
+    for name, architecture in ARCHITECTURES.items()
+    if architecture.hugging_face is not None
+}
+"""By `model_type`: the architectures that are read and written in Hugging Face layout."""
 
-_BERT_KEYS = {
-    "vocab_size": "vocab_size",
-    "width": "hidden_size",
-    "layers": "num_hidden_layers",
-    "heads": "num_attention_heads",
-    "inner_width": "intermediate_size",
-    "activation": "hidden_act",
-    "dropout": "hidden_dropout_prob",
-    "attention_dropout": "attention_probs_dropout_prob",
-    "max_positions": "max_position_embeddings",
-    "segments": "type_vocab_size",
-    "norm_eps": "layer_norm_eps",
-    "init_std": "initializer_range",
-    "pad_id": "pad_token_id",
-}
-_GPT_KEYS = {
-    "vocab_size": "vocab_size",
-    "width": "n_embd",
-    "layers": "n_layer",
-    "heads": "n_head",
-    "dropout": "resid_pdrop",
-    "attention_dropout": "attn_pdrop",
-    "max_positions": "n_positions",
-    "norm_eps": "layer_norm_epsilon",
-    "init_std": "initializer_range",
-    "pad_id": "pad_token_id",
-}
-KEYS: dict[str, dict[str, str]] = {
-    "bert": _BERT_KEYS,
-    "roberta": _BERT_KEYS,
-    "electra": {**_BERT_KEYS, "embedding_width": "embedding_size"},
-    "albert": {
-        **_BERT_KEYS,
-        "embedding_width": "embedding_size",
-        "layer_groups": "num_hidden_groups",
-        "inner_layers": "inner_group_num",
-    },
-    "gpt2": {**_GPT_KEYS, "activation": "activation_function", "inner_width": "n_inner"},
-    "openai-gpt": {**_GPT_KEYS, "activation": "afn"},
-    "xlnet": {
-        "vocab_size": "vocab_size",
-        "width": "d_model",
-        "layers": "n_layer",
-        "heads": "n_head",
-        "inner_width": "d_inner",
-        "activation": "ff_activation",
-        "dropout": "dropout",
-        "norm_eps": "layer_norm_eps",
-        "init_std": "initializer_range",
-        "pad_id": "pad_token_id",
-        "max_distance": "clamp_len",
-        "memory": "mem_len",
-        "reuse": "reuse_len",
-    },
-}
-"""Our field and their key, per architecture."""
+_BOOKKEEPING = """
+model_type architectures transformers_version torch_dtype dtype _name_or_path name_or_path _commit_hash auto_map
+name language license tokenizer_class _attn_implementation _attn_implementation_internal attn_implementation
+xla_device torchscript use_bfloat16 tf_legacy_loss transformers_weights quantization_config adapters
+sentence_transformers
+"""
+_HEADS_AND_TASKS = """
+id2label label2id num_labels _num_labels problem_type finetuning_task task_specific_params classifier_dropout
+classifier_dropout_prob summary_type summary_use_proj summary_activation summary_first_dropout
+summary_last_dropout summary_proj_to_labels summary_hidden_size tie_word_embeddings tie_encoder_decoder
+pooler_type pooler_fc_size pooler_num_attention_heads pooler_num_fc_layers pooler_size_per_head directionality
+"""
+_GENERATION = """
+bos_token_id eos_token_id sep_token_id cls_token_id unk_token_id mask_token_id decoder_start_token_id
+forced_bos_token_id forced_eos_token_id prefix bad_words_ids max_length min_length do_sample early_stopping num_beams
+num_beam_groups diversity_penalty temperature top_k top_p typical_p repetition_penalty length_penalty
+no_repeat_ngram_size encoder_no_repeat_ngram_size num_return_sequences output_scores return_dict_in_generate
+remove_invalid_values exponential_decay_length_penalty suppress_tokens begin_suppress_tokens use_cache output_past
+"""
+_RUNNING = """
+output_attentions output_hidden_states return_dict gradient_checkpointing chunk_size_feed_forward is_encoder_decoder
+cross_attention_hidden_size embd_pdrop n_ctx n_special predict_special_tokens net_structure_type gap_size
+num_memory_blocks down_scale_factor resid_pdrop reorder_and_upcast_attn keys_to_ignore_at_inference
+d_head bi_data same_length use_mems_eval use_mems_train start_n_top end_n_top
+"""
+IGNORED_KEYS: frozenset[str] = frozenset((_BOOKKEEPING + _HEADS_AND_TASKS + _GENERATION + _RUNNING).split())
+"""Keys that do not change what an encoder computes."""
 
-_GPT_SHAPE: dict[str, Any] = {
-    "segments": 0,
-    "embedding_norm": False,
-    "causal": True,
-    "pooler": False,
-    "norm_eps": 1e-5,
-    "activation": "gelu_tanh",
-    "pad_id": None,
+ACCEPTED_VALUES: dict[str, tuple[Any, ...]] = {
+    "position_embedding_type": ("absolute", None),
+    "is_decoder": (False, None),
+    "add_cross_attention": (False, None),
+    "pruned_heads": ({}, None),
+    "scale_attn_weights": (True, None),
+    "scale_attn_by_inverse_layer_idx": (False, None),
+    "attn_type": ("bi",),
+    "untie_r": (True,),
 }
-SHAPES: dict[str, dict[str, Any]] = {
-    "bert": {},
-    "roberta": {"pad_id": 1, "norm_eps": 1e-12},
-    "electra": {"pooler": False, "embedding_width": 128, "width": 256, "heads": 4, "inner_width": 1024},
-    "albert": {
-        "embedding_width": 128,
-        "vocab_size": 30000,
-        "width": 4096,
-        "heads": 64,
-        "inner_width": 16384,
-        "activation": "gelu_tanh",
-        "dropout": 0.0,
-        "attention_dropout": 0.0,
-        "layer_groups": 1,
-    },
-    "gpt2": {**_GPT_SHAPE, "norm_place": "pre", "final_norm": True, "max_positions": 1024, "vocab_size": 50257},
-    "openai-gpt": {**_GPT_SHAPE, "vocab_size": 40478},
-    "xlnet": {**SYSTEMS["xlnet"], "width": 1024, "layers": 24, "heads": 16, "inner_width": 4096, "memory": 512},
-}
-"""What each architecture fixes, and what its config means where a key is left out."""
-
-_ACTIVATIONS = {
-    "gelu": "gelu",
-    "gelu_new": "gelu_tanh",
-    "gelu_pytorch_tanh": "gelu_tanh",
-    "relu": "relu",
-    "silu": "silu",
-    "swish": "silu",
-}
-_TRAINING_FIELDS = ("stochastic_depth", "checkpoint_layers")
-_XLNET_FIELDS = (*_TRAINING_FIELDS, "attention_dropout", "max_positions")
-"""transformers has one dropout for all of XLNet, and no length that it was trained at."""
+"""Keys that do, with the values that our encoders have."""
 
 
 def read_config_json(folder: Path) -> dict[str, Any]:
@@ -139,124 +87,96 @@ def read_config_json(folder: Path) -> dict[str, Any]:
 
 
 def parse_config(mapping: Mapping[str, Any], path: Path | None = None) -> EncoderConfig:
-    """The `EncoderConfig` of a `config.json` whose `model_type` is one of `KEYS`, or native."""
-    model_type = mapping.get("model_type")
+    """The `EncoderConfig` of a `config.json` whose `model_type` is one of `LAYOUTS`."""
+    model_type = str(mapping.get("model_type"))
+    layout = LAYOUTS[model_type]
     try:
-        if model_type == NATIVE_TYPE:
-            return from_mapping(EncoderConfig, _current_keys(mapping["encoder"]))
-        keys = KEYS[str(model_type)]
-        _refuse_unknown(mapping, keys)
-        return _translate(str(model_type), mapping, keys)
+        _check_keys(mapping, layout)
+        values: dict[str, Any] = {"architecture": model_type, **layout.config_defaults}
+        values |= {ours: mapping[theirs] for ours, theirs in layout.config_keys.items() if theirs in mapping}
+        if layout.config_keys["activation"] in mapping:
+            activation = str(mapping[layout.config_keys["activation"]])
+            if activation not in layout.activation_names:
+                known = ", ".join(layout.activation_names)
+                raise ConfigError(f"unknown activation '{activation}'; known are {known}")
+            values["activation"] = layout.activation_names[activation]
+        return from_mapping(EncoderConfig, layout.from_config_values(values))
     except ConfigError as error:
         raise ConfigError(error.cause, path=path, fix=error.fix) from None
 
 
-def _current_keys(mapping: Mapping[str, Any]) -> dict[str, Any]:
-    """A native config with the keys of today; folders of version 0.1 say `farthest` for `max_distance`."""
-    return {("max_distance" if key == "farthest" else key): value for key, value in mapping.items()}
-
-
-def parse_elmo_config(mapping: Mapping[str, Any], path: Path | None = None) -> ElmoConfig:
-    """The `ElmoConfig` of a `config.json` whose `model_type` says so."""
-    if not isinstance(mapping.get("encoder"), dict):
+def parse_native_config(mapping: Mapping[str, Any], path: Path | None = None) -> EncoderConfig | ElmoConfig:
+    """The config of a `config.json` whose `model_type` is one of `NATIVE_TYPES`."""
+    section = mapping.get("encoder")
+    if not isinstance(section, dict):
         raise ConfigError("the section 'encoder' is missing", path=path)
-    return from_mapping(ElmoConfig, mapping["encoder"], Source(path=None if path is None else str(path)))
+    source = Source(path=None if path is None else str(path))
+    if mapping["model_type"] == ELMO_TYPE:
+        return from_mapping(ElmoConfig, section, source)
+    return from_mapping(EncoderConfig, _current_keys(section), source)
 
 
-def _refuse_unknown(mapping: Mapping[str, Any], keys: Mapping[str, str]) -> None:
-    known = {*keys.values(), *IGNORED_KEYS, *REFUSED_SETTINGS}
+def _current_keys(section: Mapping[str, Any]) -> dict[str, Any]:
+    """An EncoderConfig's mapping with the keys of today.
+
+    Folders of version 0.1 say `farthest` for `max_distance`, and have a key `summary` that decided nothing.
+    """
+    renamed = {"farthest": "max_distance"}
+    return {renamed.get(key, key): value for key, value in section.items() if key != "summary"}
+
+
+def _check_keys(mapping: Mapping[str, Any], layout: HuggingFaceLayout) -> None:
+    known = {*layout.config_keys.values(), *IGNORED_KEYS, *ACCEPTED_VALUES}
     for key, value in mapping.items():
         if key not in known:
             fix = "correct it, or remove it if it means nothing to the model"
             raise ConfigError(f"unknown key '{key}'{did_you_mean(key, known)}", fix=fix)
-        allowed = REFUSED_SETTINGS.get(key)
-        if allowed is not None and value not in allowed:
+        if key in ACCEPTED_VALUES and value not in ACCEPTED_VALUES[key]:
             raise ConfigError(f"'{key}' is {value!r}, which SpanLab's encoder does not have")
-
-
-def _translate(model_type: str, mapping: Mapping[str, Any], keys: Mapping[str, str]) -> EncoderConfig:
-    values: dict[str, Any] = {"architecture": model_type, **SHAPES[model_type]}
-    values.update({ours: mapping[theirs] for ours, theirs in keys.items() if theirs in mapping})
-    if "activation" in values and keys["activation"] in mapping:
-        values["activation"] = _activation(model_type, str(mapping[keys["activation"]]))
-    if model_type in {"gpt2", "openai-gpt"} and values.get("inner_width") is None:
-        values["inner_width"] = 4 * values.get("width", EncoderConfig.width)
-    if model_type == "roberta":
-        values["position_offset"] = (values["pad_id"] or 0) + 1
-        values["max_positions"] = values.get("max_positions", EncoderConfig.max_positions) - values["position_offset"]
-    if model_type == "xlnet":
-        values["attention_dropout"] = values.get("dropout", EncoderConfig.attention_dropout)
-        # -1 and 0 stand for "no limit" there.
-        values |= {
-            name: values.get(name) if (values.get(name) or 0) > 0 else None
-            for name in ("max_distance", "memory", "reuse")
-        }
-    return from_mapping(EncoderConfig, values)
-
-
-def _activation(model_type: str, name: str) -> str:
-    # OpenAI's GPT calls the tanh approximation plain "gelu".
-    name = "gelu_new" if model_type == "openai-gpt" and name == "gelu" else name
-    if name not in _ACTIVATIONS:
-        raise ConfigError(f"unknown activation '{name}'; known are {', '.join(_ACTIVATIONS)}")
-    return _ACTIVATIONS[name]
 
 
 def is_expressible(config: EncoderConfig) -> bool:
     """Whether some transformers class computes what this config describes."""
-    if config.architecture not in KEYS:
+    if config.architecture not in LAYOUTS:
         return False
-    back = parse_config(write_config(config, "", torch_dtype="float32"))
-    neutral = {name: getattr(config, name) for name in (*_unwritten_fields(config), "pooler")}
-    return _in_full(replace(back, **neutral)) == _in_full(config)
+    parsed = parse_config(config_json(config, "", torch_dtype="float32"))
+    unwritten = (*LAYOUTS[config.architecture].unwritten_fields, "pooler")
+    return _explicit(replace(parsed, **{name: getattr(config, name) for name in unwritten})) == _explicit(config)
 
 
-def _in_full(config: EncoderConfig) -> EncoderConfig:
-    """With what may be left unsaid: a table as wide as the body, weights of its own for each layer."""
+def _explicit(config: EncoderConfig) -> EncoderConfig:
+    """With the values that None stands for."""
     return replace(config, embedding_width=config.table_width, layer_groups=config.groups)
 
 
-def write_config(config: EncoderConfig, class_name: str, *, torch_dtype: str) -> dict[str, Any]:
-    """The mapping for `config.json`; parsed again it gives the same shape."""
-    if config.architecture not in KEYS:
-        return native_config(config)
-    mapping: dict[str, Any] = {"model_type": config.architecture, "architectures": [class_name], "dtype": torch_dtype}
-    for ours, theirs in KEYS[config.architecture].items():
-        mapping[theirs] = getattr(config, ours)
-    names = {ours: theirs for theirs, ours in reversed(_ACTIVATIONS.items())}
-    activation = names[config.activation]
-    if config.architecture == "openai-gpt" and activation == "gelu_new":
-        activation = "gelu"
-    mapping[KEYS[config.architecture]["activation"]] = activation
-    if "embedding_size" in mapping:
-        mapping["embedding_size"] = config.table_width
-    if config.architecture == "albert":
-        mapping["num_hidden_groups"] = config.groups
-    if config.architecture == "roberta":
-        mapping["max_position_embeddings"] = config.max_positions + config.position_offset
-    if config.architecture in {"gpt2", "openai-gpt"}:
-        mapping["embd_pdrop"] = config.dropout
-    if config.architecture == "xlnet":
-        mapping |= {"clamp_len": config.max_distance or -1, "d_head": config.head_width, "untie_r": True}
-    return mapping
+def config_json(config: EncoderConfig, class_name: str, *, torch_dtype: str) -> dict[str, Any]:
+    """The mapping for `config.json` in Hugging Face layout; `parse_config` gives the same config back."""
+    layout = LAYOUTS[config.architecture]
+    explicit = _explicit(config)
+    activations = {ours: theirs for theirs, ours in reversed(list(layout.activation_names.items()))}
+    return {
+        "model_type": config.architecture,
+        "architectures": [class_name],
+        "dtype": torch_dtype,
+        **{theirs: getattr(explicit, ours) for ours, theirs in layout.config_keys.items()},
+        layout.config_keys["activation"]: activations.get(config.activation, config.activation),
+        **layout.extra_config(config),
+    }
 
 
-def native_config(config: EncoderConfig) -> dict[str, Any]:
+def native_config_json(config: EncoderConfig | ElmoConfig) -> dict[str, Any]:
     """The mapping for an encoder that no transformers class can hold."""
-    return {"model_type": NATIVE_TYPE, "architectures": ["SpanLabEncoder"], "encoder": to_mapping(config)}
+    is_elmo = isinstance(config, ElmoConfig)
+    return {
+        "model_type": ELMO_TYPE if is_elmo else NATIVE_TYPE,
+        "architectures": ["SpanLabElmo" if is_elmo else "SpanLabEncoder"],
+        "encoder": to_mapping(config),
+    }
 
 
-def elmo_config(shape: ElmoConfig) -> dict[str, Any]:
-    """The mapping for an ELMo."""
-    return {"model_type": ELMO_TYPE, "architectures": ["SpanLabElmo"], "encoder": to_mapping(shape)}
-
-
-def training_settings(config: EncoderConfig) -> dict[str, Any]:
+def unwritten_settings(config: EncoderConfig) -> dict[str, Any]:
     """The fields that `config.json` has no key for, where they differ from their defaults."""
+    layout = LAYOUTS.get(config.architecture)
+    names = ("stochastic_depth", "checkpoint_layers") if layout is None else layout.unwritten_fields
     defaults = {field.name: field.default for field in fields(EncoderConfig)}
-    names = _unwritten_fields(config)
     return {name: getattr(config, name) for name in names if getattr(config, name) != defaults[name]}
-
-
-def _unwritten_fields(config: EncoderConfig) -> tuple[str, ...]:
-    return _XLNET_FIELDS if config.architecture == "xlnet" else _TRAINING_FIELDS

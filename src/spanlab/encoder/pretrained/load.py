@@ -7,7 +7,7 @@ encoder must be there and fit; a weight that belongs to nothing is reported by n
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -16,8 +16,8 @@ import torch
 from torch import Tensor, nn
 
 from spanlab.config import Source, from_mapping
+from spanlab.encoder.architectures import ARCHITECTURES, TASK_HEADS, build_encoder
 from spanlab.encoder.config import EncoderConfig
-from spanlab.encoder.elmo.model import Elmo
 from spanlab.encoder.heads import (
     AnswerHead,
     BidirectionalLMHead,
@@ -32,39 +32,110 @@ from spanlab.encoder.heads import (
     TokenHead,
 )
 from spanlab.encoder.model import Encoder
-from spanlab.encoder.pretrained import config_json, tensor_files
+from spanlab.encoder.pretrained import tensor_files
+from spanlab.encoder.pretrained.config_json import (
+    LAYOUTS,
+    NATIVE_TYPES,
+    parse_config,
+    parse_native_config,
+    read_config_json,
+)
 from spanlab.encoder.pretrained.locate import locate_model
-from spanlab.encoder.pretrained.model import FORMAT_VERSION, HEAD_PURPOSES, LoadReport, Model
-from spanlab.encoder.pretrained.names import NAMES, TASK_HEADS
-from spanlab.encoder.pretrained.translate import State, body_rules, normalise, to_ours
+from spanlab.encoder.pretrained.translate import State, encoder_rules, normalise, to_ours
 from spanlab.encoder.pretrained.vocabulary import check_tokenizer_fits
-from spanlab.encoder.xlnet.model import build_encoder
-from spanlab.errors import ConfigError, WeightsError, did_you_mean
+from spanlab.errors import ConfigError, MissingHeadError, WeightsError, did_you_mean
 
 HeadSettings = Mapping[str, Mapping[str, Any]]
 """By the name of a head: the options it was built with."""
+
+FORMAT_VERSION = 1
+"""The version of the folder layout that this SpanLab writes and the newest it reads."""
+
+HEAD_PURPOSES = {
+    "mlm": "fill masks",
+    "clm": "generate text",
+    "plm": "predict tokens in any order",
+    "nsp": "judge the next sentence",
+    "sop": "judge the order of sentences",
+    "rtd": "detect replaced tokens",
+    "sbo": "fill spans from their boundaries",
+    "bilm": "predict words in both directions",
+    "sequence": "label sequences",
+    "token": "label tokens",
+    "answer": "find answers",
+}
+
+
+@dataclass(frozen=True)
+class LoadReport:
+    """What a folder holds that was not used."""
+
+    unexpected: tuple[str, ...] = ()
+    """Weights that belong to no part of the encoder or its heads, by their names in the file."""
+
+
+@dataclass(frozen=True)
+class Model:
+    """What a model folder holds, in memory."""
+
+    encoder: Encoder
+    heads: dict[str, nn.Module] = field(default_factory=dict)
+    """By objective: mlm, clm, plm, bilm, nsp, sop, rtd, sbo; a fine-tuned folder's sequence, token or answer."""
+    report: LoadReport = LoadReport()
+    folder: Path | None = None
+    tasks: dict[str, dict[str, Tensor]] = field(default_factory=dict)
+    """By the name of a task: the weights of a head that transformers has no class for."""
+    described: dict[str, Any] = field(default_factory=dict)
+    """The mapping in `spanlab.json`, such as the labels of a fine-tuned model; empty for a foreign folder."""
+
+    def head(self, name: str) -> nn.Module:
+        """The head of an objective; without it, an error that says what the model cannot do."""
+        if name in self.heads:
+            return self.heads[name]
+        where = f" in {self.folder}" if self.folder else ""
+        has = ", ".join(self.heads) or "none"
+        raise MissingHeadError(f"no {name} head{where} (it has {has}): the model cannot {HEAD_PURPOSES[name]}")
 
 
 def load_model(folder_or_id: str | Path, *, revision: str | None = None) -> Model:
     """The encoder and heads of a model folder, a run folder or a Hugging Face repository."""
     folder = locate_model(folder_or_id, revision=revision)
-    mapping = config_json.read_config_json(folder)
+    mapping = read_config_json(folder)
     model_type = mapping.get("model_type")
-    if model_type == config_json.NATIVE_TYPE:
-        return _load_native(folder, mapping)
-    if model_type == config_json.ELMO_TYPE:
-        return _load_elmo(folder, mapping)
-    if model_type not in config_json.KEYS:
-        return _load_through_transformers(folder, model_type)
+    if not isinstance(model_type, str):
+        fix = f"set it to the model's architecture, one of {', '.join(LAYOUTS)}"
+        raise ConfigError("the key 'model_type' is missing", path=folder / "config.json", fix=fix)
+    if model_type not in LAYOUTS:
+        return _load_native_or_foreign(folder, mapping)
     described = _read_description(folder)
-    training = described.get("training", {})
-    config = replace(config_json.parse_config(mapping, folder / "config.json"), **training)
+    config = replace(parse_config(mapping, folder / "config.json"), **described.get("training", {}))
     check_tokenizer_fits(folder, config.vocab_size)
-    settings = described.get("head_settings", {})
-    own, tasks = _read_own_weights(folder)
+    extra, tasks = _read_extra_weights(folder)
     class_name = next(iter(mapping.get("architectures") or ()), None)
-    model = assemble(config, tensor_files.read_folder(folder), own, folder, settings, class_name)
+    settings = described.get("head_settings", {})
+    model = assemble(config, tensor_files.read_folder(folder), extra, folder, settings, class_name)
     return replace(model, tasks=tasks, described=described)
+
+
+def _load_native_or_foreign(folder: Path, mapping: Mapping[str, Any]) -> Model:
+    """A folder in our own layout, or one whose encoder transformers computes; heads are under our names in both."""
+    if mapping["model_type"] in NATIVE_TYPES:
+        config = parse_native_config(mapping, folder / "config.json")
+        check_tokenizer_fits(folder, config.vocab_size)
+        encoder, state = build_encoder(config), tensor_files.read_folder(folder)
+        _fill(encoder, state, folder)
+        report = LoadReport(tuple(sorted(set(state) - set(encoder.state_dict()))))
+    else:
+        from spanlab.encoder.transformers_encoder import TransformersEncoder
+
+        encoder, report = TransformersEncoder.load(folder), LoadReport()
+        check_tokenizer_fits(folder, encoder.config.vocab_size)
+    described = _read_description(folder)
+    extra, tasks = _read_extra_weights(folder)
+    heads = _extra_heads(extra, encoder.config, folder, described.get("head_settings", {}))
+    if "clm" in described.get("heads", ()) and "clm" not in heads:  # the word table itself, without a tensor
+        heads["clm"] = _build_head("clm", encoder.config, {}, folder)
+    return Model(encoder, heads, report, folder, tasks, described)
 
 
 def assemble(
@@ -79,42 +150,43 @@ def assemble(
 
     `class_name` is the transformers class `theirs` belong to: it tells apart heads whose weights have the same name.
     """
-    names = NAMES[config.architecture]
-    spelled = normalise(theirs, names)
-    body, used = to_ours(spelled, body_rules(names, config))
-    body.update({name.removeprefix("encoder."): t for name, t in extra.items() if name.startswith("encoder.")})
-    config = replace(config, pooler="pooler.weight" in body)
+    layout = ARCHITECTURES[config.architecture].hugging_face
+    assert layout is not None, config.architecture
+    tensors = normalise(theirs, layout)
+    state, used = to_ours(tensors, encoder_rules(layout, config))
+    state |= {name.removeprefix("encoder."): t for name, t in extra.items() if name.startswith("encoder.")}
+    config = replace(config, pooler="pooler.weight" in state)
     encoder = build_encoder(config)
-    _fill(encoder, body, folder)
+    _fill(encoder, state, folder)
     heads: dict[str, nn.Module] = {}
-    for name, rules in names.heads.items():
-        if name in TASK_HEADS and (class_name, (name,)) not in names.classes:
+    for name, rules in layout.heads.items():
+        if name in TASK_HEADS and (class_name, (name,)) not in layout.classes:
             continue
-        found, used_here = to_ours(spelled, rules)
-        used |= used_here
-        if _tied(found.get("decoder"), encoder):
-            found.pop("decoder", None)
-        # GPT's head is the word table itself: it is there even when no tensor of its own is.
-        if found or name == "clm":
-            heads[name] = _build_head(name, config, found, folder)
-    heads |= _own_heads(extra, config, folder, settings)
-    return Model(encoder, heads, LoadReport(tuple(sorted(set(spelled) - used))), folder)
+        head_state, used_by_head = to_ours(tensors, rules)
+        used |= used_by_head
+        if _is_tied(head_state.get("decoder"), encoder):
+            head_state.pop("decoder", None)
+        # GPT's head is the word table itself: it needs no tensor.
+        if head_state or name == "clm":
+            heads[name] = _build_head(name, config, head_state, folder)
+    heads |= _extra_heads(extra, config, folder, settings)
+    return Model(encoder, heads, LoadReport(tuple(sorted(set(tensors) - used))), folder)
 
 
-def _own_heads(
+def _extra_heads(
     extra: State, config: EncoderConfig, folder: Path | None, settings: HeadSettings
 ) -> dict[str, nn.Module]:
-    """The heads whose weights are under our own names, each led by its objective."""
+    """The heads whose weights are under our own names, each with its objective as a prefix."""
     heads: dict[str, nn.Module] = {}
     for name in sorted({key.split(".")[0] for key in extra} - {"encoder"}):
-        own = {key.removeprefix(f"{name}."): value for key, value in extra.items() if key.startswith(f"{name}.")}
-        heads[name] = _build_head(name, config, own, folder, settings.get(name, {}))
+        state = {key.removeprefix(f"{name}."): value for key, value in extra.items() if key.startswith(f"{name}.")}
+        heads[name] = _build_head(name, config, state, folder, settings.get(name, {}))
     return heads
 
 
-def _tied(decoder: Tensor | None, encoder: Encoder) -> bool:
-    word = encoder.embeddings.word.weight
-    return decoder is not None and decoder.shape == word.shape and torch.equal(decoder, word)
+def _is_tied(decoder: Tensor | None, encoder: Encoder) -> bool:
+    table = encoder.word_table
+    return decoder is not None and decoder.shape == table.shape and torch.equal(decoder, table)
 
 
 def _build_head(
@@ -144,7 +216,7 @@ def _build_head(
 
 
 def _task_head(name: str, config: EncoderConfig, state: State) -> nn.Module:
-    """Its weights tell how many labels it has; where they are missing, filling it says so."""
+    """The number of labels follows from the weights; where they are missing, `_fill` reports it."""
     if name == "answer":
         return AnswerHead(config)
     labels = len(state["classifier.weight"]) if "classifier.weight" in state else 1
@@ -154,44 +226,44 @@ def _task_head(name: str, config: EncoderConfig, state: State) -> nn.Module:
 def _span_boundary_head(
     config: EncoderConfig, state: State, settings: Mapping[str, Any], folder: Path | None
 ) -> SpanBoundaryHead:
-    """A file without settings is a published one: its shapes tell what may differ."""
+    """A file without settings is a published one: they follow from the shapes of its weights."""
     position, dense_in = state.get("position.weight"), state.get("dense_in.weight")
     shape = {} if position is None else {"max_span": position.shape[0], "position_width": position.shape[1]}
     width = config.width + shape.get("position_width", 0)
     combine = "sum" if dense_in is not None and dense_in.shape[1] == width else "concat"
-    found = {"max_span": None, **shape, "combine": combine, **settings}
+    options = {"max_span": None, **shape, "combine": combine, **settings}
     source = Source(path=str(folder / "spanlab.json") if folder else None)
-    options = from_mapping(SpanBoundaryConfig, found, source)
-    return SpanBoundaryHead(config.width, config.vocab_size, table_width=config.table_width, **vars(options))
+    boundary = from_mapping(SpanBoundaryConfig, options, source)
+    return SpanBoundaryHead(config.width, config.vocab_size, table_width=config.table_width, **vars(boundary))
 
 
 def _fill(module: nn.Module, state: State, folder: Path | None, part: str = "") -> None:
     """Load `state` into `module`; every weight must be there and fit."""
-    wanted = module.state_dict()
-    missing = [part + name for name in wanted if name not in state]
+    expected_state = module.state_dict()
+    missing = [part + name for name in expected_state if name not in state]
     if missing:
         more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
         raise WeightsError(f"missing weights: {', '.join(missing[:3])}{more}", path=folder)
-    for name, tensor in wanted.items():
+    for name, tensor in expected_state.items():
         if tensor.shape != state[name].shape:
-            found, needed = tuple(state[name].shape), tuple(tensor.shape)
-            raise WeightsError(f"weight '{part}{name}' is {found} and the config asks for {needed}", path=folder)
-    module.load_state_dict({name: state[name] for name in wanted})
+            actual, expected = tuple(state[name].shape), tuple(tensor.shape)
+            raise WeightsError(f"weight '{part}{name}' is {actual} and the config asks for {expected}", path=folder)
+    module.load_state_dict({name: state[name] for name in expected_state})
 
 
-def _read_own_weights(folder: Path) -> tuple[State, dict[str, State]]:
+def _read_extra_weights(folder: Path) -> tuple[State, dict[str, State]]:
     """The weights under our own names: those of the encoder and its pre-training heads, and by name those of tasks."""
     path = folder / "heads.safetensors"
-    found = tensor_files.read_file(path) if path.is_file() else {}
+    state = tensor_files.read_file(path) if path.is_file() else {}
     tasks: dict[str, State] = {}
-    for name in [name for name in found if name.startswith("tasks.")]:
+    for name in [name for name in state if name.startswith("tasks.")]:
         _, task, weight = name.split(".", 2)
-        tasks.setdefault(task, {})[weight] = found.pop(name)
-    return found, tasks
+        tasks.setdefault(task, {})[weight] = state.pop(name)
+    return state, tasks
 
 
 def _read_description(folder: Path) -> dict[str, Any]:
-    """What `spanlab.json` keeps, such as the training settings of the encoder; empty for a foreign folder."""
+    """The mapping in `spanlab.json`, such as the training settings of the encoder; empty for a foreign folder."""
     path = folder / "spanlab.json"
     if not path.is_file():
         return {}
@@ -203,45 +275,7 @@ def _read_description(folder: Path) -> dict[str, Any]:
     except (json.JSONDecodeError, UnicodeDecodeError, AttributeError):
         readable = False
     if not readable:
-        raise ConfigError("not a SpanLab description", path=path) from None
+        raise ConfigError("not a SpanLab model description", path=path) from None
     if version > FORMAT_VERSION:
         raise ConfigError(f"format {version} is newer than this SpanLab reads ({FORMAT_VERSION})", path=path)
     return dict(described)
-
-
-def _load_native(folder: Path, mapping: Mapping[str, Any]) -> Model:
-    config = config_json.parse_config(mapping, folder / "config.json")
-    check_tokenizer_fits(folder, config.vocab_size)
-    encoder = build_encoder(config)
-    _fill(encoder, tensor_files.read_folder(folder), folder)
-    described = _read_description(folder)
-    own, tasks = _read_own_weights(folder)
-    heads = _own_heads(own, config, folder, described.get("head_settings", {}))
-    if "clm" in described.get("heads", ()) and "clm" not in heads:  # the word table itself, without a tensor of its own
-        heads["clm"] = _build_head("clm", config, {}, folder)
-    return Model(encoder, heads, LoadReport(), folder, tasks, described)
-
-
-def _load_elmo(folder: Path, mapping: Mapping[str, Any]) -> Model:
-    shape = config_json.parse_elmo_config(mapping, folder / "config.json")
-    check_tokenizer_fits(folder, shape.vocab_size)
-    encoder, state = Elmo(shape), tensor_files.read_folder(folder)
-    _fill(encoder, state, folder)
-    report = LoadReport(tuple(sorted(set(state) - set(encoder.state_dict()))))
-    own, tasks = _read_own_weights(folder)
-    heads = _own_heads(own, encoder.config, folder, {})
-    return Model(encoder, heads, report, folder, tasks, _read_description(folder))
-
-
-def _load_through_transformers(folder: Path, model_type: object) -> Model:
-    from spanlab.encoder.transformers_encoder import TransformersEncoder
-
-    if not isinstance(model_type, str):
-        fix = f"say which of {', '.join(config_json.KEYS)} the model is"
-        raise ConfigError("the key 'model_type' is missing", path=folder / "config.json", fix=fix)
-    encoder = TransformersEncoder.load(folder)
-    check_tokenizer_fits(folder, encoder.config.vocab_size)
-    described = _read_description(folder)
-    own, tasks = _read_own_weights(folder)
-    heads = _own_heads(own, encoder.config, folder, described.get("head_settings", {}))
-    return Model(encoder, heads, folder=folder, tasks=tasks, described=described)

@@ -1,30 +1,31 @@
 """Weights from the Hugging Face layout to ours and back, by the rules of an architecture.
 
-Both ways move bytes and compute nothing, so a round trip is bit-identical.
+Both directions move bytes and compute nothing, so a round trip is bit-identical.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
+from spanlab.encoder.architectures import HuggingFaceLayout, WeightRule
 from spanlab.encoder.config import EncoderConfig
-from spanlab.encoder.pretrained.names import Names, Rule
 
 State = dict[str, Tensor]
 _MODERN = {"gamma": "weight", "beta": "bias"}
 
 
-def normalise(state: Mapping[str, Tensor], names: Names) -> State:
-    """Their tensors under one spelling: no body prefix, no `gamma` and `beta`, no buffers that are recomputed."""
-    spelled: State = {}
+def normalise(state: Mapping[str, Tensor], layout: HuggingFaceLayout) -> State:
+    """Their tensors under uniform names: no prefix, no `gamma` and `beta`, no buffers that are recomputed."""
+    tensors: State = {}
     for name, tensor in state.items():
-        key = modern_name(name.removeprefix(names.prefix))
+        key = modern_name(name.removeprefix(layout.prefix))
         if not key.endswith("position_ids") and not key.endswith((".attn.bias", ".attn.masked_bias")):
-            spelled[key] = tensor
-    if names.twin_bias is not None and names.twin_bias[0] in spelled:
-        spelled[names.twin_bias[1]] = spelled.pop(names.twin_bias[0])
-    return spelled
+            tensors[key] = tensor
+    if layout.twin_bias is not None and layout.twin_bias[0] in tensors:
+        tensors[layout.twin_bias[1]] = tensors.pop(layout.twin_bias[0])
+    return tensors
 
 
 def modern_name(name: str) -> str:
@@ -33,21 +34,22 @@ def modern_name(name: str) -> str:
     return f"{stem}{dot}{_MODERN.get(last, last)}"
 
 
-def body_rules(names: Names, config: EncoderConfig) -> Iterator[Rule]:
-    """The rules of the body, written out for every group of layers and every block in it."""
-    for rule in names.body:
+def encoder_rules(layout: HuggingFaceLayout, config: EncoderConfig) -> tuple[WeightRule, ...]:
+    """The rules of the encoder, written out for every group of layers and every block in it."""
+    blocks = [(group, block) for group in range(config.groups) for block in range(config.inner_layers)]
+    rules: list[WeightRule] = []
+    for rule in layout.encoder:
         if "{g}" not in rule.ours:
-            yield rule
+            rules.append(rule)
             continue
-        for group in range(config.groups):
-            for block in range(config.inner_layers):
-                theirs = tuple(part.format(g=group, b=block) for part in rule.theirs)
-                heads = None if rule.heads is None else config.heads
-                yield Rule(rule.ours.format(g=group, b=block), theirs, rule.transposed, heads)
+        for group, block in blocks:
+            theirs = tuple(part.format(g=group, b=block) for part in rule.theirs)
+            rules.append(replace(rule, ours=rule.ours.format(g=group, b=block), theirs=theirs))
+    return tuple(rules)
 
 
-def to_ours(theirs: State, rules: Iterator[Rule] | tuple[Rule, ...]) -> tuple[State, set[str]]:
-    """Our tensors as far as theirs are there, and the names that were used."""
+def to_ours(theirs: State, rules: Sequence[WeightRule]) -> tuple[State, set[str]]:
+    """Our tensors as far as theirs exist, and the names that were used."""
     ours: State = {}
     used: set[str] = set()
     for rule in rules:
@@ -55,15 +57,15 @@ def to_ours(theirs: State, rules: Iterator[Rule] | tuple[Rule, ...]) -> tuple[St
             sources = [part + suffix for part in rule.theirs]
             if not all(source in theirs for source in sources):
                 continue
-            whole = [theirs[source] if rule.heads is None else theirs[source].flatten(1) for source in sources]
-            parts = [part.t() if _turned(rule, suffix) else part for part in whole]
+            tensors = [theirs[source].flatten(1) if rule.by_heads else theirs[source] for source in sources]
+            parts = [tensor.t() if _is_transposed(rule, suffix) else tensor for tensor in tensors]
             ours[rule.ours + suffix] = parts[0].contiguous() if len(parts) == 1 else torch.cat(parts)
             used.update(sources)
     return ours, used
 
 
-def to_theirs(ours: Mapping[str, Tensor], rules: Iterator[Rule] | tuple[Rule, ...]) -> tuple[State, set[str]]:
-    """Their tensors for ours, and the names of ours that were used."""
+def to_theirs(ours: Mapping[str, Tensor], rules: Sequence[WeightRule], *, heads: int = 1) -> tuple[State, set[str]]:
+    """Their tensors for ours, and the names of ours that were used; `heads` is for matrices with an axis of heads."""
     theirs: State = {}
     used: set[str] = set()
     for rule in rules:
@@ -73,10 +75,10 @@ def to_theirs(ours: Mapping[str, Tensor], rules: Iterator[Rule] | tuple[Rule, ..
                 continue
             used.add(name)
             for part, tensor in zip(rule.theirs, ours[name].chunk(len(rule.theirs)), strict=True):
-                turned = (tensor.t() if _turned(rule, suffix) else tensor).contiguous()
-                theirs[part + suffix] = turned if rule.heads is None else turned.view(len(turned), rule.heads, -1)
+                matrix = (tensor.t() if _is_transposed(rule, suffix) else tensor).contiguous()
+                theirs[part + suffix] = matrix.view(len(matrix), heads, -1) if rule.by_heads else matrix
     return theirs, used
 
 
-def _turned(rule: Rule, suffix: str) -> bool:
+def _is_transposed(rule: WeightRule, suffix: str) -> bool:
     return rule.transposed and (rule.ours + suffix).endswith(".weight")

@@ -5,10 +5,10 @@ to walking over them: a few sequences at a time they stay in the processor's cac
 one tensor behind for the backward pass. torch's fused kernel takes no part: it has no gradient for an additive term.
 
 - The distance term q·r of query i and key j is column T - i + j of q·Rᵀ: a view with a shorter row stride when every
-  token asks, a gather when only some places do. Nothing of size T × T × D is ever made.
+  token is a query, a gather when only some are. Nothing of size T × T × D is ever made.
 - A segment term that is the same for all keys of a query changes no softmax, so only the difference between "other
   segment" and "same segment" is added.
-- Dropped attention weights are kept with their sign turned: one tensor tells both the weight and its fate.
+- Dropped attention weights are stored with a negative sign: one tensor holds the weights and the dropout mask.
 
 Shapes: B sequences, C of them in a chunk, H heads, Q queries, T tokens, S keys, R distances, W width of a head,
 G directions of reading (forwards, backwards).
@@ -33,7 +33,7 @@ CHUNK_SCORES = 1 << 18
 
 @dataclass(frozen=True, kw_only=True)
 class Operands:
-    """What meets in one layer: queries, keys, values, distances, and the biases of the queries."""
+    """Queries, keys, values, distances, and the biases of the queries."""
 
     q_BQHW: Tensor
     k_BSHW: Tensor
@@ -52,22 +52,22 @@ _FIELDS = tuple(field.name for field in fields(Operands))
 
 
 def relative_attention(
-    operands: Operands, sight: AttentionMask, *, dropout_p: float = 0.0, want_weights: bool = False
+    operands: Operands, mask: AttentionMask, *, dropout_p: float = 0.0, need_weights: bool = False
 ) -> tuple[Tensor, Tensor | None]:
-    """The context (B, Q, H, W) and, if they are wanted, the weights (B, H, Q, S), which carry no gradient."""
-    keep = want_weights or torch.is_grad_enabled()
+    """The context (B, Q, H, W) and, if they are needed, the weights (B, H, Q, S), which carry no gradient."""
+    keep = need_weights or torch.is_grad_enabled()
     with torch.autocast(operands.k_BSHW.device.type, enabled=False):
         context_BQHW, signed_BHQS = _RelativeAttention.apply(  # type: ignore[no-untyped-call]
-            sight, dropout_p, keep, *(getattr(operands, name) for name in _FIELDS)
+            mask, dropout_p, keep, *(getattr(operands, name) for name in _FIELDS)
         )
-    return context_BQHW, signed_BHQS.clamp_min(0.0).div_(1.0 - dropout_p) if want_weights else None
+    return context_BQHW, signed_BHQS.clamp_min(0.0).div_(1.0 - dropout_p) if need_weights else None
 
 
 class _RelativeAttention(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,  # noqa: ANN401 (torch's context)
-        sight: AttentionMask,
+        mask: AttentionMask,
         dropout_p: float,
         keep: bool,
         *given: Tensor | None,
@@ -77,8 +77,8 @@ class _RelativeAttention(torch.autograd.Function):
         context_BQHW = q_BQHW.new_empty(q_BQHW.shape)
         shape = (q_BQHW.shape[0], q_BQHW.shape[2], q_BQHW.shape[1], keys)
         signed_BHQS = q_BQHW.new_empty(shape) if keep else None
-        for rows, direction in _chunks(shape, q_BQHW.device, sight.backward_rows):
-            part = _Part(operands, sight, rows, direction)
+        for rows, direction in _chunks(shape, q_BQHW.device, mask.backward_rows):
+            part = _Part(operands, mask, rows, direction)
             weights_CHQS = torch.softmax(part.scores(), dim=-1)
             if dropout_p > 0.0:
                 weights_CHQS *= draw_signs(weights_CHQS, dropout_p)
@@ -88,7 +88,7 @@ class _RelativeAttention(torch.autograd.Function):
             context_BQHW[rows] = torch.matmul(kept_CHQS, part.v_CHSW).div_(1.0 - dropout_p).transpose(1, 2)
         if keep:
             ctx.save_for_backward(*given, signed_BHQS, context_BQHW)
-            ctx.sight, ctx.scale = sight, 1.0 / (1.0 - dropout_p)
+            ctx.mask, ctx.scale = mask, 1.0 / (1.0 - dropout_p)
             ctx.mark_non_differentiable(signed_BHQS)
         return context_BQHW, signed_BHQS
 
@@ -96,11 +96,11 @@ class _RelativeAttention(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad_BQHW: Tensor, *_: Tensor | None) -> tuple[Tensor | None, ...]:  # noqa: ANN401
         *given, signed_BHQS, context_BQHW = ctx.saved_tensors
-        operands, sight = Operands(**dict(zip(_FIELDS, given, strict=True))), ctx.sight
+        operands, mask = Operands(**dict(zip(_FIELDS, given, strict=True))), ctx.mask
         gradients = _Gradients(operands)
         with torch.autocast(grad_BQHW.device.type, enabled=False):
-            for rows, direction in _chunks(signed_BHQS.shape, signed_BHQS.device, sight.backward_rows):
-                part = _Part(operands, sight, rows, direction)
+            for rows, direction in _chunks(signed_BHQS.shape, signed_BHQS.device, mask.backward_rows):
+                part = _Part(operands, mask, rows, direction)
                 grad_CHQW = grad_BQHW[rows].transpose(1, 2).to(part.dtype)
                 signed_CHQS = signed_BHQS[rows].to(part.dtype)
                 kept_CHQS = signed_CHQS.clamp_min(0.0).mul_(ctx.scale)
@@ -116,9 +116,9 @@ class _RelativeAttention(torch.autograd.Function):
 class _Part:
     """The sequences of one chunk, in the dtype that is worked in."""
 
-    def __init__(self, operands: Operands, sight: AttentionMask, rows: slice, direction: int) -> None:
+    def __init__(self, operands: Operands, mask: AttentionMask, rows: slice, direction: int) -> None:
         self.dtype = dtype = _working_dtype(operands.k_BSHW)
-        self.rows, self.direction, self.sight = rows, direction, sight
+        self.rows, self.direction, self.mask = rows, direction, mask
         q_CHQW = operands.q_BQHW[rows].transpose(1, 2).to(dtype)
         self.scale = q_CHQW.shape[-1] ** -0.5
         self.content_CHQW = (q_CHQW + operands.content_bias_HW[:, None].to(dtype)).mul_(self.scale)
@@ -127,15 +127,15 @@ class _Part:
         self.v_CHSW = operands.v_BSHW[rows].transpose(1, 2).to(dtype)
         self.r_HRW = operands.r_GRHW[direction].transpose(0, 1).to(dtype)
         self.segment_CHQ = None if operands.segment_BHQ is None else operands.segment_BHQ[rows].to(dtype)
-        other = sight.other_segment_B1QS
+        other = mask.other_segment_B1QS
         self.other_segment_C1QS = None if other is None else other[rows].to(dtype)
         shape = torch.Size((*self.content_CHQW.shape[:3], self.k_CHSW.shape[2]))
-        self.distances = _Distances(sight, rows, shape, self.r_HRW.shape[1])
+        self.distances = _Distances(mask, rows, shape, self.r_HRW.shape[1])
 
     def scores(self) -> Tensor:
         """(C, H, Q, S)."""
         far_CHQS = self.distances.view(torch.bmm(self.distance_HQW, self.r_HRW.transpose(-1, -2)))
-        hidden = self.sight.hidden_B1QS
+        hidden = self.mask.bias_B1QS
         scores_CHQS = torch.empty(self.distances.shape, dtype=self.dtype, device=far_CHQS.device)
         # What the product of queries and keys is added to, so that no pass over the scores is spent on adding it.
         if hidden is None:
@@ -201,11 +201,11 @@ class _Gradients:
 class _Distances:
     """Which column of q·Rᵀ belongs to which key, for the sequences of a chunk."""
 
-    def __init__(self, sight: AttentionMask, rows: slice, shape: torch.Size, distances: int) -> None:
-        self.shape, self.distances, self.tokens = shape, distances, sight.tokens
+    def __init__(self, mask: AttentionMask, rows: slice, shape: torch.Size, distances: int) -> None:
+        self.shape, self.distances, self.tokens = shape, distances, mask.tokens
         self.columns_HCQS: Tensor | None = None
-        if sight.places_BQ is not None:
-            first_CQ = sight.tokens - sight.places_BQ[rows]
+        if mask.positions_BQ is not None:
+            first_CQ = mask.tokens - mask.positions_BQ[rows]
             columns_CQS = first_CQ[..., None] + torch.arange(shape[3], device=first_CQ.device)
             self.columns_HCQS = columns_CQS.expand(shape[1], *columns_CQS.shape)
 

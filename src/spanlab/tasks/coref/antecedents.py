@@ -16,8 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from spanlab.encoder.layers import Dropout
-from spanlab.encoder.model import init_weights
+from spanlab.encoder.layers import Dropout, init_weights
 
 DISTANCES = 10
 """0, 1, 2, 3, 4, 5-7, 8-15, 16-31, 32-63, 64 and more."""

@@ -21,7 +21,7 @@ from typing_extensions import override
 
 from spanlab.arrays import Integers
 from spanlab.encoder import EncoderConfig
-from spanlab.encoder.model import init_weights
+from spanlab.encoder.layers import init_weights
 from spanlab.objectives.objective import ObjectiveLoss, in_full_precision
 from spanlab.tasks.base import Encoded, Head
 from spanlab.tasks.coref.antecedents import (

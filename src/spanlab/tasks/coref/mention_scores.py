@@ -6,8 +6,7 @@ Shapes: N tokens, D width of the encoder, S spans, F features of a span's vector
 import torch
 from torch import Tensor, nn
 
-from spanlab.encoder.layers import Dropout
-from spanlab.encoder.model import init_weights
+from spanlab.encoder.layers import Dropout, init_weights
 from spanlab.tasks.spans.representation import SpanConfig, SpanRepresentation, Spans
 
 

@@ -14,8 +14,7 @@ from typing_extensions import override
 
 from spanlab.arrays import Flags, Integers
 from spanlab.encoder import Encoder, EncoderConfig
-from spanlab.encoder.layers import ACTIVATIONS, Dropout
-from spanlab.encoder.model import init_weights
+from spanlab.encoder.layers import ACTIVATIONS, Dropout, init_weights
 from spanlab.objectives.objective import ObjectiveLoss
 from spanlab.tasks.base import Encoded, Head
 from spanlab.tasks.losses import balanced_weights, one_label_loss

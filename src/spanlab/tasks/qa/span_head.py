@@ -10,8 +10,7 @@ from typing_extensions import override
 
 from spanlab.arrays import offsets
 from spanlab.encoder import EncoderConfig
-from spanlab.encoder.layers import ACTIVATIONS, Dropout
-from spanlab.encoder.model import init_weights
+from spanlab.encoder.layers import ACTIVATIONS, Dropout, init_weights
 from spanlab.objectives.objective import ObjectiveLoss, in_full_precision
 from spanlab.tasks.base import Encoded, Head
 from spanlab.tasks.qa.config import QaConfig

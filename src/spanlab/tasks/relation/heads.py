@@ -19,8 +19,7 @@ from torch import Tensor, nn
 
 from spanlab.arrays import Flags, Integers
 from spanlab.encoder import Encoder, EncoderConfig
-from spanlab.encoder.layers import ACTIVATIONS, Dropout
-from spanlab.encoder.model import init_weights
+from spanlab.encoder.layers import ACTIVATIONS, Dropout, init_weights
 from spanlab.errors import InputError, did_you_mean
 from spanlab.tasks.base import FittedState, Head
 from spanlab.tasks.ner.data import Entity

@@ -22,8 +22,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from spanlab.arrays import Integers, concatenated_ranges
-from spanlab.encoder.layers import ACTIVATIONS, Dropout
-from spanlab.encoder.model import init_weights
+from spanlab.encoder.layers import ACTIVATIONS, Dropout, init_weights
 from spanlab.errors import ConfigError
 from spanlab.tasks.sample import SampleBatch, TensorBatch
 

@@ -19,7 +19,7 @@ from typing_extensions import override
 from spanlab.encoder import EncoderConfig
 from spanlab.encoder.attention import LayerContext
 from spanlab.encoder.block import Block
-from spanlab.encoder.model import init_weights
+from spanlab.encoder.layers import init_weights
 from spanlab.encoder.packing import pack_lengths
 from spanlab.encoder.positions import sinusoid_table
 from spanlab.objectives.objective import ObjectiveLoss, in_full_precision
