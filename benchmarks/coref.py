@@ -78,7 +78,7 @@ def seconds_per_step(job: FinetuningJob) -> float:
     seconds = []
     for step in range(PROBED):
         began = time.process_time()
-        for batch in data.step(step, part=0, parts=1):
+        for batch in data.step(step, rank=0, world_size=1):
             network(pack_samples(batch)).value.backward()
         optimiser.step()
         optimiser.zero_grad()

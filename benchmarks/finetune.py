@@ -230,7 +230,7 @@ def peer_losses(bench: Bench, folder: Path, run: FinetuningRun, config: Any) -> 
     optimiser = peer_optimiser(model, config.training.lr)
     losses = []
     for step in range(LOSSES):
-        batches = run.spec.data.step(step, part=0, parts=1)
+        batches = run.spec.data.step(step, rank=0, world_size=1)
         chosen = [features[process[id(sample)]] for batch in batches for sample in batch.samples]
         loss = loss_of(model, peer.labelled(chosen))
         peer_step(model, optimiser, loss, config.training.lr * learning_rate_factor(step, LOSSES, config.training))

@@ -22,7 +22,7 @@ from benchmarks.measure import circumstances, in_turn, print_result
 from benchmarks.plain_span_masking import PlainSpanMasking
 from spanlab.corruption import Masking, MaskingConfig, RandomTokens, SpecialTokenLayout, batch_sequences
 from spanlab.corruption.special_tokens import TokenBatch
-from spanlab.machine import keep_freed_memory
+from spanlab.training.malloc import keep_freed_memory
 
 SEQUENCES, LENGTH, VOCAB = 64, 512, 30_522
 PAD, UNK, CLS, SEP, MASK = range(5)

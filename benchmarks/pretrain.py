@@ -28,11 +28,11 @@ import transformers
 from benchmarks.measure import circumstances, print_result
 from benchmarks.prepare import data_folder, unpack
 from spanlab.corpus import PrepareConfig, plan_preparation, run_preparation
-from spanlab.machine import keep_freed_memory
 from spanlab.pretraining.build import WeightedCorpus, build_work
 from spanlab.pretraining.recipe import load_recipe
 from spanlab.text import Tokenizer
 from spanlab.training.distributed import current_process
+from spanlab.training.malloc import keep_freed_memory
 from spanlab.training.train_step import TrainStep
 
 NOVELS, BATCH, LENGTH = 8, 32, 128
@@ -49,7 +49,7 @@ class Ours:
         work, _ = build_work(recipe, [WeightedCorpus.parse(str(corpus))], None)
         process = current_process("cpu", recipe.training.precision)
         self.data = work.data
-        self._stepper = TrainStep(work, recipe.training, process, 1_000_000, corpus)
+        self._train_step = TrainStep(work, recipe.training, process, 1_000_000, corpus)
         self._done = 0
         self.tokens = 0
 
@@ -57,14 +57,14 @@ class Ours:
         """Train on the next steps."""
         self.tokens = 0
         for _ in range(steps):
-            self.tokens += self._stepper.step(self._done, stop=False).tokens
+            self.tokens += self._train_step.step(self._done, stop=False).tokens
             self._done += 1
 
     def data_seconds(self, steps: int) -> float:
         """The time that reading, masking and making tensors take in as many steps."""
         start = time.perf_counter()
         for number in range(self._done, self._done + steps):
-            for batch in self.data.step(number, part=0, parts=1):
+            for batch in self.data.step(number, rank=0, world_size=1):
                 self.data.to_device(batch, torch.device("cpu"))
         return time.perf_counter() - start
 
@@ -129,7 +129,7 @@ def blocks_of(ours: Ours, steps: int) -> list[list[int]]:
     """The blocks of the first steps, special tokens included, as lists."""
     blocks = []
     for number in range(steps):
-        for batch in ours.data.step(number, part=0, parts=1):
+        for batch in ours.data.step(number, rank=0, world_size=1):
             ends = batch.lengths.cumsum()
             blocks += [ids.tolist() for ids in torch.from_numpy(batch.original_ids).tensor_split(ends[:-1].tolist())]
     return blocks

@@ -25,9 +25,9 @@ from benchmarks.encoder import TrainingStep
 from benchmarks.measure import circumstances, in_turn, print_result
 from spanlab.corruption import Permutation, PermutationConfig, permute
 from spanlab.encoder import XLNetEncoder, preset
-from spanlab.machine import keep_freed_memory
 from spanlab.objectives import project
 from spanlab.text.special_tokens import SYSTEMS
+from spanlab.training.malloc import keep_freed_memory
 
 VOCAB, BATCH, LENGTH, PREDICTED = 32_000, 16, 256, 256 // 6
 MASKED_BLOCKS, MASKED_LENGTH = 64, 512

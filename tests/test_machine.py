@@ -9,7 +9,7 @@ import pytest
 MEASURE = """
 import resource, sys
 import numpy as np
-from spanlab.machine import keep_freed_memory
+from spanlab.training.malloc import keep_freed_memory
 kept = keep_freed_memory() if sys.argv[1] == "keep" else False
 def faults():
     for _ in range(3):
@@ -38,11 +38,11 @@ def test_kept_memory_costs_no_fresh_pages() -> None:
 
 GIVE_BACK = """
 import numpy as np
-from spanlab.machine import give_freed_memory_back, held_memory_gb, keep_freed_memory
+from spanlab.training.malloc import trim_malloc, resident_memory_gb, keep_freed_memory
 keep_freed_memory()
 np.ones(50_000_000)
-kept, given = held_memory_gb(), give_freed_memory_back()
-print(int(given), kept - held_memory_gb())
+kept, given = resident_memory_gb(), trim_malloc()
+print(int(given), kept - resident_memory_gb())
 """
 
 

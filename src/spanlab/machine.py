@@ -1,6 +1,5 @@
 """What this machine is and what it can do: versions, devices, measured matrix speed, disk, memory, extras, the hub."""
 
-import ctypes
 import importlib.metadata
 import importlib.util
 import os
@@ -127,38 +126,6 @@ def has_bf16_instructions() -> bool:
     there = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
     built_in = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
     return bool(there and built_in and torch.ops.mkldnn._is_mkldnn_bf16_supported())
-
-
-def keep_freed_memory() -> bool:
-    """Ask glibc to keep freed memory for the next allocation instead of giving it back; False elsewhere.
-
-    Work that allocates and frees the same large arrays at every step (masking, training) otherwise pays for fresh
-    pages each time, which can cost as much as the arithmetic. The process then holds on to its peak memory, and to more
-    than that where the arrays differ in size and fit badly into each other's places.
-    """
-    trim_threshold, mmap_threshold = -1, -3  # the numbers of M_TRIM_THRESHOLD and M_MMAP_THRESHOLD
-    try:
-        mallopt = ctypes.CDLL("libc.so.6").mallopt
-    except (OSError, AttributeError):
-        return False
-    return bool(mallopt(mmap_threshold, 1 << 30) and mallopt(trim_threshold, (1 << 31) - 1))
-
-
-def give_freed_memory_back() -> bool:
-    """Return what is free to the system after all, once; False where glibc is not there to do it."""
-    try:
-        return bool(ctypes.CDLL("libc.so.6").malloc_trim(0))
-    except (OSError, AttributeError):
-        return False
-
-
-def held_memory_gb() -> float | None:
-    """The memory this process holds now; None where the system does not tell."""
-    try:
-        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
-    except (OSError, IndexError, ValueError):
-        return None
-    return pages * os.sysconf("SC_PAGE_SIZE") / 1e9
 
 
 def peak_memory_gb(device: str = "cpu") -> float:

@@ -86,8 +86,8 @@ def test_what_is_missing_is_named(spanlab: Spanlab, small_corpus: Path, tmp_path
             "the shares of 'data.phases' add up to 0.9; they must",
         ),
         (("lr",), "'lr' is not an override; write key=value, such as training.lr=1e-4"),
-        (("training.precision=fp16",), "training.precision is fp16, which needs a CUDA device; take precision=auto"),
-        (("training.device=cuda",), "training.device is cuda, and there is no CUDA device; take device=auto"),
+        (("training.precision=fp16",), "training.precision is fp16, which needs a CUDA device; use precision=auto"),
+        (("training.device=cuda",), "training.device is cuda, but no CUDA device is available; use device=auto"),
         (
             ("encoder.vocab_size=60",),
             "encoder.vocab_size is 60, and the corpus's tokenizer has 120 tokens",

@@ -18,7 +18,7 @@ def data_of(lengths: list[int], **changes: object) -> TaskBatches:
 
 
 def examples(data: TaskBatches, step: int, part: int = 0, parts: int = 1) -> list[int]:
-    return [sample.example for batch in data.step(step, part=part, parts=parts) for sample in batch.samples]
+    return [sample.example for batch in data.step(step, rank=part, world_size=parts) for sample in batch.samples]
 
 
 @settings(max_examples=50, deadline=None)
@@ -50,7 +50,7 @@ def test_steps_are_a_function_of_the_seed_alone() -> None:
 def test_processes_share_a_step(parts: int) -> None:
     data = data_of(list(range(1, 42)), batch_size=8, batch_tokens=30)
     for step in range(20):
-        shares = [data.step(step, part=part, parts=parts) for part in range(parts)]
+        shares = [data.step(step, rank=part, world_size=parts) for part in range(parts)]
         assert len({len(share) for share in shares}) == 1
         together = [sample.example for share in shares for batch in share for sample in batch.samples]
         assert sorted(together) == sorted(examples(data, step))
@@ -58,10 +58,10 @@ def test_processes_share_a_step(parts: int) -> None:
 
 def test_micro_batches_keep_to_their_tokens() -> None:
     data = data_of([9] * 40, batch_size=20, batch_tokens=50)
-    batches = data.step(0, part=0, parts=1)
+    batches = data.step(0, rank=0, world_size=1)
     assert all(MixedBatches([data]).tokens(batch) <= 50 for batch in batches)
-    assert len(data_of([9] * 40, batch_size=20, batch_tokens=10**6, accumulate=3).step(0, part=0, parts=1)) == 3
-    alone = data_of([90] * 8, batch_size=4, batch_tokens=50).step(0, part=0, parts=1)
+    assert len(data_of([9] * 40, batch_size=20, batch_tokens=10**6, accumulate=3).step(0, rank=0, world_size=1)) == 3
+    alone = data_of([90] * 8, batch_size=4, batch_tokens=50).step(0, rank=0, world_size=1)
     assert [len(batch.samples) for batch in alone] == [1, 1, 1, 1]
 
 
@@ -77,7 +77,7 @@ def test_grouping_puts_equal_lengths_together() -> None:
 
 def test_more_processes_than_samples() -> None:
     with pytest.raises(ConfigError, match="5 processes"):
-        data_of([3, 3, 3]).step(0, part=0, parts=5)
+        data_of([3, 3, 3]).step(0, rank=0, world_size=5)
 
 
 def test_one_task_has_every_step() -> None:
@@ -86,7 +86,7 @@ def test_one_task_has_every_step() -> None:
         alone = MixedBatches([data], exponent=exponent)
         assert alone.steps_per_epoch == data.steps_per_epoch
         for step in range(20):
-            batches = alone.step(step, part=0, parts=1)
+            batches = alone.step(step, rank=0, world_size=1)
             assert [sample.example for batch in batches for sample in batch.samples] == examples(data, step)
 
 
@@ -109,7 +109,7 @@ def seen(data: MixedBatches, first: int, last: int) -> Counter[tuple[str, int]]:
     return Counter(
         (batch.task, sample.example)
         for number in range(first, last)
-        for batch in data.step(number, part=0, parts=1)
+        for batch in data.step(number, rank=0, world_size=1)
         for sample in batch.samples
     )
 
@@ -149,15 +149,15 @@ def test_a_step_is_one_task_and_the_same_whenever_it_is_asked_for() -> None:
     data, again = mixed([9, 21, 33], 0.5), mixed([9, 21, 33], 0.5)
     last = round(2.5 * data.steps_per_epoch)
     for number in reversed(range(last)):
-        batches = data.step(number, part=0, parts=1)
+        batches = data.step(number, rank=0, world_size=1)
         assert len({batch.task for batch in batches}) == 1
-        others = again.step(number, part=0, parts=1)
+        others = again.step(number, rank=0, world_size=1)
         assert [id_of(batch) for batch in batches] == [id_of(batch) for batch in others]
         halves = [
-            sample.example for part in range(2) for b in data.step(number, part=part, parts=2) for sample in b.samples
+            sample.example for part in range(2) for b in data.step(number, rank=part, world_size=2) for sample in b.samples
         ]
         assert sorted(halves) == sorted(sample.example for batch in batches for sample in batch.samples)
-    orders = [[data.step(n, part=0, parts=1)[0].task for n in range(10 * e, 10 * e + 10)] for e in range(2)]
+    orders = [[data.step(n, rank=0, world_size=1)[0].task for n in range(10 * e, 10 * e + 10)] for e in range(2)]
     assert orders[0] != orders[1]
     assert data.describe(batches[0])["task"] == batches[0].task
 

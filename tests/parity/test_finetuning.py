@@ -38,7 +38,7 @@ def test_the_losses_of_a_plain_loop(tiny_model: Path, tmp_path: Path) -> None:
     groups = [{"params": decayed, "weight_decay": 0.01}, {"params": plain, "weight_decay": 0.0}]
     optimiser = torch.optim.AdamW(groups, lr=1e-3)
     for step, record in enumerate(records):
-        samples = [sample for batch in ours.spec.data.step(step, part=0, parts=1) for sample in batch.samples]
+        samples = [sample for batch in ours.spec.data.step(step, rank=0, world_size=1) for sample in batch.samples]
         ids = [torch.from_numpy(sample.sequences[0].ids) for sample in samples]
         padded = torch.nn.utils.rnn.pad_sequence(ids, batch_first=True)
         mask = torch.nn.utils.rnn.pad_sequence([torch.ones_like(each) for each in ids], batch_first=True)

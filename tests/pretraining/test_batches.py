@@ -49,7 +49,7 @@ def same(one: ExampleBatch, other: ExampleBatch) -> bool:
 
 def whole_step(found: PretrainingData, number: int, parts: int) -> ExampleBatch:
     """What all processes have of a step, in the order of one."""
-    shares = [found.step(number, part=part, parts=parts) for part in range(parts)]
+    shares = [found.step(number, rank=part, world_size=parts) for part in range(parts)]
     assert len({len(share) for share in shares}) == 1
     return join_examples([share[micro] for micro in range(len(shares[0])) for share in shares])
 
@@ -61,7 +61,7 @@ def test_shares_make_the_same_step(
     small_corpus: Path, recipe: str, number: int, parts: int, accumulate: int, size: int
 ) -> None:
     batch = f"training.batch_size={size}"
-    one = data(small_corpus, batch, recipe=recipe).step(number, part=0, parts=1)
+    one = data(small_corpus, batch, recipe=recipe).step(number, rank=0, world_size=1)
     many = data(small_corpus, batch, f"training.accumulate={accumulate}", recipe=recipe)
     assert len(one) == 1
     assert same(one[0], whole_step(many, number, parts))
@@ -88,13 +88,13 @@ def test_steps_go_through_the_samples_without_a_gap(small_corpus: Path) -> None:
     assert set(sizes[20:]) == {7}
     firsts = [found.samples_before(step) for step in range(41)]
     assert np.diff(firsts).tolist() == sizes
-    joined = join_examples([found.step(step, part=0, parts=1)[0] for step in range(40)])
+    joined = join_examples([found.step(step, rank=0, world_size=1)[0] for step in range(40)])
     assert same(joined, found.phases[0].samples.batch(np.arange(sum(sizes))))
 
 
 def test_lengths_change_at_their_step(small_corpus: Path) -> None:
     found = data(small_corpus, "data.phases=[[0.7, 16], [0.3, 48]]", "training.steps=10")
-    longest = [found.step(step, part=0, parts=1)[0].lengths.max() for step in range(10)]
+    longest = [found.step(step, rank=0, world_size=1)[0].lengths.max() for step in range(10)]
     assert max(longest[:7]) <= 16 < min(longest[7:])
     assert max(longest[7:]) <= 48
     assert found.samples_before(7) == 0
@@ -111,7 +111,7 @@ def test_shares_of_steps_are_whole_where_they_can_be(
     lengths = [[share, 16 * (number + 1)] for number, share in enumerate(shares) if share]
     found = data(small_corpus, f"data.phases={lengths}", f"training.steps={steps}")
     assert first is None or found.phases[-1].first == first
-    assert found.step(steps - 1, part=0, parts=1)[0].lengths.max() > 8
+    assert found.step(steps - 1, rank=0, world_size=1)[0].lengths.max() > 8
 
 
 @pytest.fixture(scope="module")
@@ -140,7 +140,7 @@ def test_corpora_are_mixed_by_weight(three_corpora: list[Path]) -> None:
 
 def test_examples_of_several_corpora_do_not_depend_on_the_shares(three_corpora: list[Path]) -> None:
     found = data(three_corpora, "training.accumulate=2", weights=(1.0, 2.0, 5.0))
-    one = data(three_corpora, weights=(1.0, 2.0, 5.0)).step(3, part=0, parts=1)[0]
+    one = data(three_corpora, weights=(1.0, 2.0, 5.0)).step(3, rank=0, world_size=1)[0]
     many = whole_step(found, 3, 2)
     # Within a micro-batch the samples of one corpus stand together.
     key = lambda batch: sorted(zip(batch.indices.tolist(), batch.lengths.tolist(), strict=True))  # noqa: E731
@@ -171,7 +171,7 @@ def test_what_is_held_out_is_never_trained_on(small_corpus: Path, recipe: str) -
 
 def test_held_out_masks_are_always_the_same(small_corpus: Path) -> None:
     one, again = (data(small_corpus).phases[0].samples for _ in range(2))
-    turns = zip(one.held_out_turns(part=0, parts=1), again.held_out_turns(part=0, parts=1), strict=True)
+    turns = zip(one.held_out_turns(rank=0, world_size=1), again.held_out_turns(rank=0, world_size=1), strict=True)
     for (batch, counts), (other, _) in turns:
         assert counts
         assert same(batch, other)
@@ -202,7 +202,7 @@ def test_nothing_may_be_held_out(small_corpus: Path) -> None:
 def test_a_batch_that_cannot_be_shared_is_refused(small_corpus: Path) -> None:
     found = data(small_corpus, "training.batch_size=5", "training.accumulate=3")
     with pytest.raises(ConfigError, match=r"a batch of 5 samples cannot be shared by 2 processes with 3 micro-batches"):
-        found.step(0, part=0, parts=2)
+        found.step(0, rank=0, world_size=2)
 
 
 def test_a_corpus_with_another_tokenizer_is_refused_beside_the_first(small_corpus: Path, tmp_path: Path) -> None:

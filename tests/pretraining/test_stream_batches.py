@@ -67,7 +67,7 @@ def test_a_step_takes_the_next_block_of_every_stream_and_streams_begin_again(
     data = data_of(name, corpora)
     steps = int(data.steps_per_epoch)
     for number in (0, 1, steps - 1, steps, steps + 1):
-        (batch,) = data.step(number, part=0, parts=1)
+        (batch,) = data.step(number, rank=0, world_size=1)
         assert batch.streams == 4
         assert np.unique(batch.indices).tolist() == [number % steps * 4 + column for column in range(4)]
     assert data.epoch(steps * 3) == 3.0
@@ -79,7 +79,10 @@ def test_processes_and_micro_batches_keep_to_their_streams(
 ) -> None:
     data = data_of("xlnet", corpora, f"training.accumulate={accumulate}")
     taken = [
-        [[(batch.indices % 4).tolist() for batch in data.step(number, part=part, parts=parts)] for part in range(parts)]
+        [
+            [(batch.indices % 4).tolist() for batch in data.step(number, rank=part, world_size=parts)]
+            for part in range(parts)
+        ]
         for number in range(3)
     ]
     assert all(one == other for one, other in pairwise(taken))
@@ -114,7 +117,7 @@ def test_no_token_that_is_held_out_is_trained_on(name: str, corpora: dict[str, P
 
 def test_a_batch_is_described_with_its_order(corpora: dict[str, Path]) -> None:
     data = data_of("xlnet", corpora)
-    (batch,) = data.step(0, part=0, parts=1)
+    (batch,) = data.step(0, rank=0, world_size=1)
     described = data.describe(batch)
     assert all(isinstance(array, np.ndarray) for array in described.values())
     assert {"input_ids", "targets", "order.rank", "order.visible_below", "order.backward"} <= set(described)
@@ -129,7 +132,7 @@ def test_the_unigram_loss_is_that_of_the_tokens_a_run_learns_from(name: str, cor
     counts = Counter({token: int(count) for token, count in enumerate(evaluate._samples.training_counts())})
     seen: Counter[int] = Counter()
     for number in range(math.ceil(work.data.steps_per_epoch)):
-        for batch in work.data.step(number, part=0, parts=1):
+        for batch in work.data.step(number, rank=0, world_size=1):
             seen.update(batch.targets.tolist())
     total, all_seen = counts.total(), seen.total()
     for token, count in seen.most_common(12):  # the marks between sentences of ELMo are among them
@@ -188,7 +191,7 @@ def test_what_is_carried_matters_and_evaluation_leaves_it_alone(
     recipe = recipe_of(name, "training.steps=2")
     work, _ = build_work(recipe, [WeightedCorpus.parse(str(corpora[name]))], None)
     criterion: Any = work.criterion.eval()
-    batches = [work.data.to_device(work.data.step(n, part=0, parts=1)[0], torch.device("cpu")) for n in (0, 1)]
+    batches = [work.data.to_device(work.data.step(n, rank=0, world_size=1)[0], torch.device("cpu")) for n in (0, 1)]
     with torch.no_grad():
         criterion(batches[0])
         after = criterion(batches[1]).value.item()
@@ -278,6 +281,6 @@ def test_streams_of_several_corpora_and_orders_without_plm_are_refused(corpora: 
 def test_gpt_mixes_corpora_as_every_sample_stands_for_itself(corpora: dict[str, Path]) -> None:
     recipe, corpus = recipe_of("gpt", "training.steps=1"), WeightedCorpus.parse(str(corpora["gpt"]))
     work, _ = build_work(recipe, [corpus, corpus], None)
-    (batch,) = work.data.step(0, part=0, parts=1)
+    (batch,) = work.data.step(0, rank=0, world_size=1)
     assert len(batch.lengths) == 4
     assert len(batch.positions) == len(batch.targets) == len(batch.input_ids)

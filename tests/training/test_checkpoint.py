@@ -125,7 +125,7 @@ def test_a_checkpoint_cannot_name_files_elsewhere(tmp_path: Path) -> None:
     state["files"]["../../secret.safetensors"] = {"bytes": 0, "sha256": ""}
     path.write_text(json.dumps({**state, "sha256": _digest(state)}))
     assert same(checkpoints.newest(), one)
-    assert "names files that are none of its own" in checkpoints.damaged[20]
+    assert "lists files that do not belong to it" in checkpoints.damaged[20]
 
 
 def test_damaged_ones_push_out_no_whole_one(tmp_path: Path) -> None:

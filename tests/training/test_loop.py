@@ -247,7 +247,7 @@ def test_a_loss_that_is_no_number_stops_the_run_and_leaves_its_batch(tmp_path: P
     losses = []
     for number in (0, 1):
         with np.load(tmp_path / "fault-step-6" / f"batch-{number}.npz") as arrays:
-            losses.append(training.work.criterion(torch.from_numpy(arrays["points"])).value.item())
+            losses.append(training.spec.criterion(torch.from_numpy(arrays["points"])).value.item())
     assert np.isfinite(losses).tolist() == [False, True]
     newest = training.run.checkpoints.newest()
     assert newest is not None
@@ -288,7 +288,7 @@ def test_a_damaged_checkpoint_is_named_when_a_run_goes_back(tmp_path: Path) -> N
     (tmp_path / "checkpoints" / "step-00000012" / "state.json").write_text("")
     training = toy_training(tmp_path)
     notes = training.resume()
-    assert notes[0].endswith("step-00000012/state.json: the checkpoint is damaged; going back to an earlier one")
+    assert notes[0].endswith("step-00000012/state.json: the checkpoint is damaged; using an earlier one")
     assert notes[1] == "resumed after step 10"
     assert equal(finish(training), whole)
     assert training.run.checkpoints.steps() == [10, 12]

@@ -3,7 +3,7 @@
 import pytest
 
 from spanlab.training import malloc
-from spanlab.training.malloc import FreedMemory
+from spanlab.training.malloc import MallocTrimmer
 
 
 def test_memory_is_given_back_once_it_has_grown(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -11,9 +11,9 @@ def test_memory_is_given_back_once_it_has_grown(monkeypatch: pytest.MonkeyPatch)
     held = iter([1.0, 1.4, 1.6, 2.0, 2.9, 3.1, 1.0, 2.9, 3.1])
     given: list[int] = []
     monkeypatch.setattr(malloc, "keep_freed_memory", lambda: True)
-    monkeypatch.setattr(malloc, "held_memory_gb", lambda: next(held))
-    monkeypatch.setattr(malloc, "give_freed_memory_back", lambda: given.append(1))
-    memory, after = FreedMemory(), []
+    monkeypatch.setattr(malloc, "resident_memory_gb", lambda: next(held))
+    monkeypatch.setattr(malloc, "trim_malloc", lambda: given.append(1))
+    memory, after = MallocTrimmer(), []
     for _ in range(9):
         memory.after_step()
         after.append(len(given))
@@ -22,6 +22,6 @@ def test_memory_is_given_back_once_it_has_grown(monkeypatch: pytest.MonkeyPatch)
 
 def test_a_system_that_does_not_tell_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(malloc, "keep_freed_memory", lambda: False)
-    monkeypatch.setattr(malloc, "held_memory_gb", lambda: None)
-    monkeypatch.setattr(malloc, "give_freed_memory_back", lambda: pytest.fail("nothing is known to be held"))
-    FreedMemory().after_step()
+    monkeypatch.setattr(malloc, "resident_memory_gb", lambda: None)
+    monkeypatch.setattr(malloc, "trim_malloc", lambda: pytest.fail("nothing is known to be held"))
+    MallocTrimmer().after_step()

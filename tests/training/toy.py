@@ -32,15 +32,17 @@ class ToyData:
     ) -> None:
         self._accumulate, self._spoilt = accumulate, spoilt
 
-    def step(self, number: int, *, part: int, parts: int) -> Sequence[Points]:
-        draw = np.random.default_rng(number)
+    def step(self, step: int, *, rank: int, world_size: int) -> Sequence[Points]:
+        draw = np.random.default_rng(step)
         points = draw.normal(size=(8, 5)).astype(np.float32)
         points[:, 4] = points[:, :4].sum(axis=1)
-        self._spoilt(number, points)
-        return np.array_split(points, self._accumulate * parts)[part * self._accumulate : (part + 1) * self._accumulate]
+        self._spoilt(step, points)
+        return np.array_split(points, self._accumulate * world_size)[
+            rank * self._accumulate : (rank + 1) * self._accumulate
+        ]
 
-    def epoch(self, number: int) -> float:
-        return number / self.steps_per_epoch
+    def epoch(self, step: int) -> float:
+        return step / self.steps_per_epoch
 
     def tokens(self, batch: Points) -> int:
         return len(batch)
@@ -93,7 +95,7 @@ def toy_training(
 ) -> Training[Points]:
     """A run in a folder; the same beginning each time."""
     torch.manual_seed(3)
-    work = TrainingSpec(
+    spec = TrainingSpec(
         criterion=model(),
         data=data or ToyData(),
         export=export,
@@ -104,11 +106,11 @@ def toy_training(
     run = RunFolder(folder)
     if not run.path.exists():
         run.begin({})
-    return Training(work, config, run, process, seed=5)
+    return Training(spec, config, run, process, seed=5)
 
 
 def weights(training: Training[Points]) -> dict[str, Tensor]:
-    return {name: tensor.clone() for name, tensor in training.work.criterion.state_dict().items()}
+    return {name: tensor.clone() for name, tensor in training.spec.criterion.state_dict().items()}
 
 
 def equal(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> bool:

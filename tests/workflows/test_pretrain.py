@@ -85,7 +85,7 @@ def test_a_step_that_goes_wrong_leaves_a_batch_that_goes_wrong_again(small_corpu
 
     def poison(training: Training[ExampleBatch], notes: tuple[str, ...]) -> None:
         # A token has a vector that is no number: the first batch that holds it fails.
-        spoil(training.work.criterion, torch.nan)
+        spoil(training.spec.criterion, torch.nan)
 
     with pytest.raises(RunError, match=r"step \d+ gave a loss of nan .*; the weights are those of step"):
         run_job(job("spanbert", small_corpus, tmp_path / "run", *settings), on_start=poison)
@@ -148,7 +148,7 @@ def test_a_run_resumed_with_other_threads_says_so(small_corpus: Path, tmp_path: 
 def test_the_report_is_written_when_a_run_goes_wrong(small_corpus: Path, tmp_path: Path) -> None:
     def spoil(training: Training[ExampleBatch], notes: tuple[str, ...]) -> None:
         with torch.no_grad():
-            next(training.work.criterion.parameters()).fill_(torch.nan)
+            next(training.spec.criterion.parameters()).fill_(torch.nan)
 
     with pytest.raises(RunError, match="step 1 gave a loss of nan"):
         run_job(job("roberta", small_corpus, tmp_path, "training.steps=9"), on_start=spoil)

@@ -50,17 +50,17 @@ class TaskBatches:
         self._batch_order = SampleOrder(self.steps_per_epoch, seed + 1)
         self._epoch_batches = lru_cache(maxsize=2)(self._cut_epoch)
 
-    def step(self, number: int, *, part: int, parts: int) -> list[SampleBatch]:
-        """The micro-batches of a step for one of `parts` processes."""
-        epoch, index = divmod(number, self.steps_per_epoch)
+    def step(self, step: int, *, rank: int, world_size: int) -> list[SampleBatch]:
+        """The micro-batches of a step for one of `world_size` processes."""
+        epoch, index = divmod(step, self.steps_per_epoch)
         indices = self._epoch_batches(epoch)[index]
-        if len(indices) < parts:
-            cause = f"a step has {len(indices)} samples for {parts} processes"
+        if len(indices) < world_size:
+            cause = f"a step has {len(indices)} samples for {world_size} processes"
             raise ConfigError(cause, fix="use a larger training.batch_size or fewer processes")
-        shares = [indices[first::parts] for first in range(parts)]
+        shares = [indices[first::world_size] for first in range(world_size)]
         count = max(self.accumulate, *(self._count_micro_batches(share) for share in shares))
         count = min(count, *map(len, shares))
-        return [self._batch(chunk, epoch) for chunk in np.array_split(shares[part], count)]
+        return [self._batch(chunk, epoch) for chunk in np.array_split(shares[rank], count)]
 
     def _batch(self, indices: Integers, epoch: int) -> SampleBatch:
         return SampleBatch(task=self.task, samples=tuple(self._sample(index, epoch) for index in indices.tolist()))
@@ -105,17 +105,17 @@ class MixedBatches:
         self.steps_per_epoch = float(self._steps)
         self._epoch_schedule = lru_cache(maxsize=2)(self._schedule)
 
-    def step(self, number: int, *, part: int, parts: int) -> list[SampleBatch]:
-        """The micro-batches of a step for one of `parts` processes; all of one task."""
-        epoch, index = divmod(number, self._steps)
+    def step(self, step: int, *, rank: int, world_size: int) -> list[SampleBatch]:
+        """The micro-batches of a step for one of `world_size` processes; all of one task."""
+        epoch, index = divmod(step, self._steps)
         tasks, task_steps = self._epoch_schedule(epoch)
         task = int(tasks[index])
         first = epoch * self.task_steps[task]
-        return self._tasks[task].step(first + int(task_steps[index]), part=part, parts=parts)
+        return self._tasks[task].step(first + int(task_steps[index]), rank=rank, world_size=world_size)
 
-    def epoch(self, number: int) -> float:
+    def epoch(self, step: int) -> float:
         """Epochs done before a step."""
-        return number / self._steps
+        return step / self._steps
 
     def tokens(self, batch: SampleBatch) -> int:
         """Tokens of a batch, special ones included."""

@@ -144,7 +144,7 @@ class FinetuningRun:
             higher_is_better=bool(self._scored),
             shard_layers=Block,
             flops_per_token=self._passes() * flops_per_token(self.encoder.config, mean_length),
-            idle_weights=self._from_list,
+            find_unused_parameters=self._from_list,
         )
 
     @property

@@ -109,15 +109,15 @@ class Samples:
             batches += [(number, indices[first : first + size]) for first in range(0, len(indices), size)]
         return batches
 
-    def held_out_turns(self, *, part: int, parts: int) -> Iterator[tuple[ExampleBatch, bool]]:
+    def held_out_turns(self, *, rank: int, world_size: int) -> Iterator[tuple[ExampleBatch, bool]]:
         """The held-out batches of one process, and whether each counts, with the masks they always have.
 
         Every process has equally many, as sharded models need, so a last one may be another's and not count.
         """
         batches = self.held_out_batches(HELD_OUT_BATCH)
-        for first in range(0, len(batches), parts):
-            corpus, indices = batches[min(first + part, len(batches) - 1)]
-            yield self.corpora[corpus].batch(indices, HELD_OUT_EPOCH), first + part < len(batches)
+        for first in range(0, len(batches), world_size):
+            corpus, indices = batches[min(first + rank, len(batches) - 1)]
+            yield self.corpora[corpus].batch(indices, HELD_OUT_EPOCH), first + rank < len(batches)
 
     def training_counts(self) -> Integers:
         """(V,) how often each token is there to be learnt from."""
@@ -216,35 +216,35 @@ class PretrainingData(ExampleSteps):
         growing = min(step, self._warmup)
         return int(self._warmup_samples[growing]) + self._batch_size * (step - growing)
 
-    def step(self, number: int, *, part: int, parts: int) -> list[ExampleBatch]:
+    def step(self, step: int, *, rank: int, world_size: int) -> list[ExampleBatch]:
         """The micro-batches of a step for one process."""
-        first, size = self.samples_before(number), self.batch_size(number)
-        samples = self._phase(number).samples
-        shares = shard_step(np.arange(first, first + size), self._accumulate, part=part, parts=parts)
+        first, size = self.samples_before(step), self.batch_size(step)
+        samples = self._phase(step).samples
+        shares = shard_step(np.arange(first, first + size), self._accumulate, rank=rank, world_size=world_size)
         return [samples.batch(share) for share in shares]
 
-    def epoch(self, number: int) -> float:
+    def epoch(self, step: int) -> float:
         """Passes over the samples, those of every length counted as what they are."""
-        ends = [*(phase.first for phase in self.phases[1:]), max(number, self.steps)]
+        ends = [*(phase.first for phase in self.phases[1:]), max(step, self.steps)]
         return sum(
-            (self._samples_so_far(min(end, number)) - self._samples_so_far(phase.first)) / phase.samples.epoch_samples
+            (self._samples_so_far(min(end, step)) - self._samples_so_far(phase.first)) / phase.samples.epoch_samples
             for phase, end in zip(self.phases, ends, strict=True)
-            if phase.first < number
+            if phase.first < step
         )
 
     def _phase(self, step: int) -> Phase:
         return [phase for phase in self.phases if phase.first <= max(0, min(step, self.steps - 1))][-1]
 
 
-def shard_step(numbers: Integers, micro_batches: int, *, part: int, parts: int) -> list[Integers]:
-    """The micro-batches that process `part` of `parts` takes of a step; the same places every time."""
-    pieces = parts * micro_batches
+def shard_step(numbers: Integers, micro_batches: int, *, rank: int, world_size: int) -> list[Integers]:
+    """The micro-batches that process `rank` of `world_size` takes of a step; the same places every time."""
+    pieces = world_size * micro_batches
     if len(numbers) < pieces:
-        cause = f"a batch of {len(numbers)} samples cannot be shared by {parts} processes"
+        cause = f"a batch of {len(numbers)} samples cannot be shared by {world_size} processes"
         cause = f"{cause} with {micro_batches} micro-batches"
         raise ConfigError(cause, fix="raise training.batch_size or lower training.accumulate")
     shares = np.array_split(numbers, pieces)
-    return [shares[micro * parts + part] for micro in range(micro_batches)]
+    return [shares[micro * world_size + rank] for micro in range(micro_batches)]
 
 
 def replace_length(recipe: Recipe, length: int) -> Recipe:

@@ -56,7 +56,7 @@ def build_work(
     data = build_data(recipe, corpora)
     beginning = build_model(recipe, tokenizer, init)
     criterion = beginning.criterion
-    criterion.require_targets(data.step(0, part=0, parts=processes)[0])
+    criterion.require_targets(data.step(0, rank=0, world_size=processes)[0])
     assert isinstance(criterion, nn.Module)
 
     card = write_card(

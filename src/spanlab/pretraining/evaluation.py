@@ -15,7 +15,7 @@ from spanlab.arrays import Integers
 from spanlab.corruption import ExampleBatch
 from spanlab.objectives import Criterion, TensorBatch
 from spanlab.training.distributed import ProcessContext
-from spanlab.training.train_step import add_over_processes, add_parts
+from spanlab.training.train_step import all_reduce_parts, sum_parts
 
 _PREDICT_TOKENS = ("mlm", "sbo", "plm", "clm", "bilm")
 """The objectives whose targets are tokens."""
@@ -24,7 +24,7 @@ _PREDICT_TOKENS = ("mlm", "sbo", "plm", "clm", "bilm")
 class HeldOutSamples(Protocol):
     """What is scored, and what its unigram loss is made of."""
 
-    def held_out_turns(self, *, part: int, parts: int) -> Iterator[tuple[ExampleBatch, bool]]:
+    def held_out_turns(self, *, rank: int, world_size: int) -> Iterator[tuple[ExampleBatch, bool]]:
         """The batches of one process, equally many for each, and whether each counts."""
 
     def training_counts(self) -> Integers:
@@ -41,11 +41,11 @@ class HeldOut:
     def __call__(self, process: ProcessContext) -> dict[str, float]:
         """Scores over all processes."""
         parts = []
-        for examples, counts in self._samples.held_out_turns(part=process.rank, parts=process.world_size):
+        for examples, counts in self._samples.held_out_turns(rank=process.rank, world_size=process.world_size):
             with process.autocast():
                 result = self._criterion(TensorBatch.from_examples(examples, process.device))
             parts.append({name: part if counts else part.nothing() for name, part in result.parts.items()})
-        added = add_over_processes(add_parts(parts), process)
+        added = all_reduce_parts(sum_parts(parts), process)
         weights = self._criterion.weights
         loss = sum(weights[name] * part.total.item() / max(1, part.count) for name, part in added.items())
         if self._unigram is None:
@@ -56,7 +56,7 @@ class HeldOut:
         """What the training text's token frequencies alone lose on the held-out targets."""
         objectives = [name for name in self._criterion.weights if name in _PREDICT_TOKENS]
         batches: dict[str, list[Integers]] = defaultdict(list)
-        for examples, _ in self._samples.held_out_turns(part=0, parts=1):
+        for examples, _ in self._samples.held_out_turns(rank=0, world_size=1):
             for name in objectives:
                 of_spans = examples.boundaries if name == "sbo" else None
                 batches[name].append(examples.targets if of_spans is None else of_spans.targets)

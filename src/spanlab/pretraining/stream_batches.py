@@ -36,15 +36,15 @@ class StreamData(ExampleSteps):
         self._steps = len(self._training) // self._columns
         self.steps_per_epoch = float(self._steps)
 
-    def step(self, number: int, *, part: int, parts: int) -> list[ExampleBatch]:
+    def step(self, step: int, *, rank: int, world_size: int) -> list[ExampleBatch]:
         """The micro-batches of a step for one process."""
-        epoch, step = divmod(number, self._steps)
-        groups = shard_step(np.arange(self._columns), self._accumulate, part=part, parts=parts)
-        return [self._training.batch(step * self._columns + group, epoch) for group in groups]
+        epoch, index = divmod(step, self._steps)
+        groups = shard_step(np.arange(self._columns), self._accumulate, rank=rank, world_size=world_size)
+        return [self._training.batch(index * self._columns + group, epoch) for group in groups]
 
-    def epoch(self, number: int) -> float:
+    def epoch(self, step: int) -> float:
         """Passes over the streams."""
-        return number / self._steps
+        return step / self._steps
 
 
 class HeldOutStreams:
@@ -54,9 +54,9 @@ class HeldOutStreams:
         self._examples, self._columns, self._accumulate = examples, examples.recipe.columns, accumulate
         self._steps = min(len(examples) // self._columns, -(-SCORED // self._columns))
 
-    def held_out_turns(self, *, part: int, parts: int) -> Iterator[tuple[ExampleBatch, bool]]:
+    def held_out_turns(self, *, rank: int, world_size: int) -> Iterator[tuple[ExampleBatch, bool]]:
         """The batches of one process, step by step, each of the streams it is given in training; all count."""
-        groups = shard_step(np.arange(self._columns), self._accumulate, part=part, parts=parts)
+        groups = shard_step(np.arange(self._columns), self._accumulate, rank=rank, world_size=world_size)
         for step in range(self._steps):
             for group in groups:
                 yield self._examples.batch(step * self._columns + group, HELD_OUT_EPOCH), True

@@ -34,16 +34,16 @@ def measure_throughput(work: TrainingSpec[Any], config: TrainingConfig) -> Throu
     """Try the first steps; the first of all, which allocates, is not counted."""
     process = current_process(config.device, config.precision)
     with tempfile.TemporaryDirectory() as scratch:
-        stepper = TrainStep(work, config, process, _TRIED_STEPS + 1, Path(scratch))
-        stepper.step(0, stop=False)
+        train_step = TrainStep(work, config, process, _TRIED_STEPS + 1, Path(scratch))
+        train_step.step(0, stop=False)
         began, tried = time.perf_counter(), 0
         while tried < _TRIED_STEPS and time.perf_counter() - began < _TRIED_SECONDS:
             tried += 1
-            stepper.step(tried, stop=False)
+            train_step.step(tried, stop=False)
         step_seconds = (time.perf_counter() - began) / tried
     began = time.perf_counter()
     if work.evaluate is not None:
-        stepper.model.eval()
+        train_step.model.eval()
         with torch.no_grad():
             work.evaluate(process)
     return Throughput(step_seconds=step_seconds, evaluation_seconds=time.perf_counter() - began)

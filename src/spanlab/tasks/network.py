@@ -20,7 +20,7 @@ from spanlab.objectives.objective import CriterionLoss, ObjectiveLoss
 from spanlab.tasks.adapters import TaskAdapters
 from spanlab.tasks.base import Encoded, Head
 from spanlab.tasks.sample import SampleBatch, TensorBatch
-from spanlab.training.distributed import whole
+from spanlab.training.distributed import full_tensor
 
 
 class MultiTaskNetwork(nn.Module):
@@ -106,7 +106,7 @@ class MultiTaskNetwork(nn.Module):
             for metric, value in self.head(name).metrics(parts[name]).items()
         }
         # Between steps a sharded weight lies in parts on all processes; they ask for the whole together.
-        seen = {name: whole(self.log_variances[name]) for name in self.log_variances if parts[name].count}
+        seen = {name: full_tensor(self.log_variances[name]) for name in self.log_variances if parts[name].count}
         return found | {f"weight.{name}": self.weights[name] * torch.exp(-s).item() for name, s in seen.items()}
 
 

@@ -1,8 +1,8 @@
-"""Checkpoints on disk: written whole or not at all, found again newest first, pruned when old.
+"""Checkpoints: the state of a run, written atomically, verified on reading, pruned when old.
 
-A checkpoint is a folder `step-00000100` of safetensors files and a `state.json` that names the size and sha256 of every
-other file, and of its own content. It is written under another name, brought to the disk, and renamed: whatever a kill
-leaves is either the folder or no folder. Nothing in it is a pickle, and nothing depends on how many processes wrote it.
+A checkpoint is a folder `step-00000100` of safetensors files and a `state.json` with the size and sha256 of every file
+and of its own content. It is written under a temporary name, synced to disk and renamed, so a kill leaves either the
+complete folder or none. It contains no pickles, and does not depend on the number of processes that wrote it.
 """
 
 import hashlib
@@ -24,9 +24,9 @@ from spanlab.config import from_mapping, to_mapping
 from spanlab.corpus.randomness import sample_keys
 from spanlab.encoder.pretrained import tensor_files
 from spanlab.errors import InputError
-from spanlab.training.distributed import ProcessContext, gather_objects, like, tensors_of, whole
+from spanlab.training.distributed import ProcessContext, full_tensor, gather_objects, named_tensors, shard_like
 from spanlab.training.ema import ExponentialMovingAverage
-from spanlab.training.spec import Carrier
+from spanlab.training.spec import RecurrentModel
 
 FORMAT_VERSION = 1
 STATE = "state.json"
@@ -35,77 +35,78 @@ Tensors = Mapping[str, Tensor]
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """How far a run has come, beside its tensors."""
+    """The scalar state of a run."""
 
     step: int = 0
     """Steps done."""
     seconds: float = 0.0
-    """Time spent training, over all its sessions."""
+    """Training time, over all sessions."""
     best: float | None = None
-    """The best score so far."""
+    """The best score on held-out data so far."""
     best_step: int = 0
     worse: int = 0
     """Evaluations since the best one."""
     recent_loss: float | None = None
-    """A running mean, against which spikes are seen."""
+    """Running mean of the loss, for the detection of spikes."""
     loss_scale: float | None = None
-    """Of fp16."""
+    """Of the gradient scaler, with fp16."""
     evaluated: int = 0
     """The step of the last evaluation."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Snapshot:
-    """Everything that a run goes on from."""
+    """Everything that a run is resumed from."""
 
     progress: Progress
     weights: Tensors
     optimiser: Tensors
     average: Tensors = field(default_factory=dict)
-    """The moving average of the weights, where there is one."""
+    """The moving average of the weights, with `training.ema`."""
     processes: Tensors = field(default_factory=dict)
-    """`RANK.name`: what each process has of its own, such as the state of its random generator."""
+    """`RANK.name`: the state of each process, such as that of its random generator."""
 
 
 _PARTS = ("weights", "optimiser", "average", "processes")
 
 
 class Checkpoints:
-    """The checkpoints of a run, in one folder."""
+    """The folder with the checkpoints of a run."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.damaged: dict[int, str] = {}
-        """The steps that were passed over by `newest`, each with the reason."""
+        """The steps that `newest` skipped, with the reason."""
 
     def steps(self) -> list[int]:
-        """The steps there are checkpoints of, ascending."""
+        """The steps of all checkpoints, ascending."""
         return sorted(int(path.name.removeprefix("step-")) for path in self.folder.glob("step-[0-9]*"))
 
     def path(self, step: int) -> Path:
-        """Where the checkpoint of a step is."""
+        """The folder of the checkpoint of a step."""
         return self.folder / f"step-{step:08d}"
 
     def write(self, snapshot: Snapshot, *, keep: int) -> Path:
-        """Put a snapshot on the disk, then remove all but the newest `keep`; damaged ones do not count."""
+        """Write a snapshot, then remove all but the newest `keep` checkpoints; damaged ones are removed, too."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        self._remove_partial()
-        place = self.path(snapshot.progress.step)
-        partial = place.with_name(f".{place.name}.partial")
+        for partial in self.folder.glob(".step-*.partial"):  # of a write that was killed
+            shutil.rmtree(partial)
+        path = self.path(snapshot.progress.step)
+        partial = path.with_name(f".{path.name}.partial")
         partial.mkdir()
         try:
             _write_files(partial, snapshot)
-            if place.exists():  # damaged, or the run would have gone on from it
-                shutil.rmtree(place)
-            rename(partial, place)
+            if path.exists():  # damaged, or the run would have been resumed from it
+                shutil.rmtree(path)
+            rename(partial, path)
         finally:
             shutil.rmtree(partial, ignore_errors=True)
         self.damaged.pop(snapshot.progress.step, None)
         self._prune(keep)
-        return place
+        return path
 
     def newest(self) -> Snapshot | None:
-        """The newest checkpoint that is whole; damaged ones are named in `damaged` and passed over."""
+        """The newest intact checkpoint; damaged ones are skipped and listed in `damaged`."""
         for step in reversed(self.steps()):
             try:
                 return read_checkpoint(self.path(step))
@@ -114,14 +115,10 @@ class Checkpoints:
         return None
 
     def _prune(self, keep: int) -> None:
-        whole = [step for step in self.steps() if step not in self.damaged]
-        for step in (*self.damaged, *whole[:-keep]):
+        intact = [step for step in self.steps() if step not in self.damaged]
+        for step in (*self.damaged, *intact[:-keep]):
             shutil.rmtree(self.path(step), ignore_errors=True)
         self.damaged.clear()
-
-    def _remove_partial(self) -> None:
-        for left_over in self.folder.glob(".step-*.partial"):
-            shutil.rmtree(left_over)
 
 
 def _write_files(folder: Path, snapshot: Snapshot) -> None:
@@ -142,7 +139,7 @@ def _digest(state: Mapping[str, Any]) -> str:
 
 
 def read_checkpoint(folder: Path) -> Snapshot:
-    """A checkpoint, every file checked against its digest."""
+    """Read a checkpoint and verify the sha256 of every file."""
     state = _read_state(folder)
     parts: dict[str, Tensors] = {}
     for name, record in state["files"].items():
@@ -168,106 +165,103 @@ def _read_state(folder: Path) -> dict[str, Any]:
     if digest != _digest(state):
         raise InputError("the checkpoint is damaged", path=path)
     if not set(state["files"]) <= {f"{part}.safetensors" for part in _PARTS}:
-        raise InputError("the checkpoint names files that are none of its own", path=path)
+        raise InputError("the checkpoint lists files that do not belong to it", path=path)
     if version != FORMAT_VERSION:
-        cause = f"the checkpoint is of format {version}, and this SpanLab reads {FORMAT_VERSION}"
-        raise InputError(cause, path=path, fix="resume it with the SpanLab that wrote it")
+        cause = f"the checkpoint has format {version}; this version of SpanLab reads {FORMAT_VERSION}"
+        raise InputError(cause, path=path, fix="resume with the version of SpanLab that wrote it")
     assert isinstance(state, dict)
     return state
 
 
 @dataclass(frozen=True, kw_only=True)
-class Parts:
-    """The parts of a run that change as it goes."""
+class TrainingState:
+    """The objects of a run whose state is saved."""
 
     model: nn.Module
-    """Not wrapped: its names are those of the files."""
+    """Not wrapped: parameter names are those of the files."""
     optimiser: Optimizer
     average: ExponentialMovingAverage | None
     process: ProcessContext
     seed: int
 
 
-def take_snapshot(parts: Parts, progress: Progress) -> Snapshot:
-    """Everything a run goes on from; all processes must ask for it together."""
-    names: dict[Tensor, str] = {parameter: name for name, parameter in parts.model.named_parameters()}
-    moments = {
-        f"{kind}.{names[parameter]}": whole(value)
-        for parameter, state in parts.optimiser.state.items()
-        for kind, value in state.items()
+def take_snapshot(state: TrainingState, progress: Progress) -> Snapshot:
+    """A copy of the state of a run on the CPU. Collective: call on all processes."""
+    names: dict[Tensor, str] = {parameter: name for name, parameter in state.model.named_parameters()}
+    optimiser = {
+        f"{key}.{names[parameter]}": full_tensor(value)
+        for parameter, parameter_state in state.optimiser.state.items()
+        for key, value in parameter_state.items()
     }
-    own = {"random": torch.get_rng_state(), **_carried(parts.model)}
-    if parts.process.device.type == "cuda":
-        own["cuda_random"] = torch.cuda.get_rng_state(parts.process.device)
-    everyone = gather_objects(own, parts.process)
+    carried = state.model.recurrent_state() if isinstance(state.model, RecurrentModel) else {}
+    local = {"random": torch.get_rng_state(), **{f"carried.{name}": tensor.cpu() for name, tensor in carried.items()}}
+    if state.process.device.type == "cuda":
+        local["cuda_random"] = torch.cuda.get_rng_state(state.process.device)
+    gathered = gather_objects(local, state.process)
     return Snapshot(
         progress=progress,
-        weights={name: whole(tensor) for name, tensor in tensors_of(parts.model).items()},
-        optimiser=moments,
-        average={} if parts.average is None else {name: whole(t) for name, t in parts.average.state().items()},
-        processes={f"{rank}.{name}": tensor for rank, theirs in enumerate(everyone) for name, tensor in theirs.items()},
+        weights={name: full_tensor(tensor) for name, tensor in named_tensors(state.model).items()},
+        optimiser=optimiser,
+        average={} if state.average is None else {name: full_tensor(t) for name, t in state.average.state().items()},
+        processes={
+            f"{rank}.{name}": tensor for rank, tensors in enumerate(gathered) for name, tensor in tensors.items()
+        },
     )
 
 
-def restore_snapshot(parts: Parts, snapshot: Snapshot) -> None:
-    """Put everything back as it was when the snapshot was taken."""
-    tensors = tensors_of(parts.model)
-    _check_names(snapshot.weights, tensors)
+def restore_snapshot(state: TrainingState, snapshot: Snapshot) -> None:
+    """Restore the state of a run from a snapshot, in place."""
+    tensors = named_tensors(state.model)
+    _check_shapes(snapshot.weights, tensors)
     with torch.no_grad():
         for name, tensor in tensors.items():
-            tensor.copy_(like(snapshot.weights[name], tensor))
-    _restore_optimiser(parts, snapshot.optimiser)
-    if parts.average is not None:
-        patterns = dict(parts.model.named_parameters())
-        parts.average.load({name: like(tensor, patterns[name]) for name, tensor in snapshot.average.items()})
-    seed_process(parts.process, parts.seed, snapshot.progress.step)
-    own = _of_process(snapshot.processes, parts.process.rank)
-    if own:
-        torch.set_rng_state(own["random"])
-        if parts.process.device.type == "cuda" and "cuda_random" in own:
-            torch.cuda.set_rng_state(own["cuda_random"], parts.process.device)
-    if isinstance(parts.model, Carrier):
-        parts.model.load_recurrent_state(_of_all_processes(snapshot.processes))
+            tensor.copy_(shard_like(snapshot.weights[name], tensor))
+    _restore_optimiser(state, snapshot.optimiser)
+    if state.average is not None:
+        parameters = dict(state.model.named_parameters())
+        average = {name: shard_like(tensor, parameters[name]) for name, tensor in snapshot.average.items()}
+        state.average.load(average)
+    _restore_processes(state, snapshot)
 
 
 def seed_process(process: ProcessContext, seed: int, step: int = 0) -> None:
-    """Begin this process's random numbers (dropout): its own, and the same whenever it begins at this step."""
+    """Seed the random generator of this process (for dropout) by its rank and the step it starts at."""
     key = sample_keys(seed=seed, purpose="process", epoch=step, index=process.rank)
     torch.manual_seed(int(key[0] >> 1))
 
 
-def _check_names(found: Tensors, wanted: Tensors) -> None:
-    for name, tensor in wanted.items():
-        if name not in found or found[name].shape != tensor.shape:
-            fix = "resume a run with the model and objectives it was begun with"
+def _check_shapes(saved: Tensors, expected: Tensors) -> None:
+    for name, tensor in expected.items():
+        if name not in saved or saved[name].shape != tensor.shape:
+            fix = "resume with the model and objectives the run was started with"
             raise InputError(f"the checkpoint does not fit the model: {name}", fix=fix)
 
 
-def _restore_optimiser(parts: Parts, moments: Tensors) -> None:
-    kinds = {name.partition(".")[0] for name in moments}
-    for name, parameter in parts.model.named_parameters():
-        found = {kind: moments[f"{kind}.{name}"] for kind in kinds if f"{kind}.{name}" in moments}
-        if found:
-            # A count of steps is one number, whatever the shape of the weights and however they are sharded.
-            parts.optimiser.state[parameter] = {
-                kind: like(value, parameter)
+def _restore_optimiser(state: TrainingState, saved: Tensors) -> None:
+    """`saved`: tensors by `KEY.PARAMETER`, such as `exp_avg.encoder.embeddings.word.weight`."""
+    keys = {name.partition(".")[0] for name in saved}
+    for name, parameter in state.model.named_parameters():
+        values = {key: saved[f"{key}.{name}"] for key in keys if f"{key}.{name}" in saved}
+        if values:
+            # A step count is a scalar whatever the shape of the parameter, and is never sharded.
+            state.optimiser.state[parameter] = {
+                key: shard_like(value, parameter)
                 if value.shape == parameter.shape
                 else value.to(parameter.device, copy=True)
-                for kind, value in found.items()
+                for key, value in values.items()
             }
 
 
-def _carried(model: nn.Module) -> dict[str, Tensor]:
-    carried = model.recurrent_state() if isinstance(model, Carrier) else {}
-    return {f"carried.{name}": tensor.cpu() for name, tensor in carried.items()}
-
-
-def _of_all_processes(processes: Tensors) -> dict[str, Tensor]:
-    """What was carried by each process: together, so that other processes than before can go on with it."""
-    named = ((name.partition(".")[2], tensor) for name, tensor in processes.items())
-    return {name.removeprefix("carried."): tensor for name, tensor in named if name.startswith("carried.")}
-
-
-def _of_process(processes: Tensors, rank: int) -> dict[str, Tensor]:
-    lead = f"{rank}."
-    return {name.removeprefix(lead): tensor for name, tensor in processes.items() if name.startswith(lead)}
+def _restore_processes(state: TrainingState, snapshot: Snapshot) -> None:
+    """Random generators of this rank, if the snapshot has it; recurrent state of all ranks, whose number may differ."""
+    process = state.process
+    seed_process(process, state.seed, snapshot.progress.step)
+    if f"{process.rank}.random" in snapshot.processes:
+        torch.set_rng_state(snapshot.processes[f"{process.rank}.random"])
+    if process.device.type == "cuda" and f"{process.rank}.cuda_random" in snapshot.processes:
+        torch.cuda.set_rng_state(snapshot.processes[f"{process.rank}.cuda_random"], process.device)
+    if isinstance(state.model, RecurrentModel):
+        named = ((name.partition(".")[2], tensor) for name, tensor in snapshot.processes.items())
+        prefix = "carried."
+        carried = {name.removeprefix(prefix): tensor for name, tensor in named if name.startswith(prefix)}
+        state.model.load_recurrent_state(carried)

@@ -1,8 +1,8 @@
-"""Several processes on one model: copies that add their gradients (DDP), or shards of it (FSDP2).
+"""Data-parallel training: each process holds a replica of the model (DDP) or a shard of it (FSDP2).
 
 torchrun or Ray Train starts the processes; each runs the same loop on its own samples. Losses are divided by counts
-over all processes before the backward pass, so gradients must be added, and both kinds average: the loop multiplies
-by their number.
+over all processes before the backward pass, so gradients must be summed; DDP and FSDP2 average them, so the loss is
+multiplied by the world size.
 """
 
 import copy
@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 import torch.distributed as dist
@@ -27,7 +28,7 @@ _AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 @dataclass(frozen=True, kw_only=True)
 class ProcessContext:
-    """One process of a run, and how it communicates with the others."""
+    """Device, precision and rank of this process."""
 
     device: torch.device
     precision: Precision
@@ -36,16 +37,16 @@ class ProcessContext:
 
     @property
     def is_main(self) -> bool:
-        """Whether this process writes files and speaks to the user."""
+        """Whether this process writes files and reports to the user."""
         return self.rank == 0
 
     @property
     def dtype(self) -> torch.dtype:
-        """Of the weights; half precision is for products only, by autocast."""
+        """Dtype of the weights; half precision is used for matrix products only, by autocast."""
         return torch.float64 if self.precision == "fp64" else torch.float32
 
     def autocast(self) -> AbstractContextManager[object]:
-        """Matrix products in half precision, where that was asked for."""
+        """Context in which matrix products use half precision, if `precision` is bf16 or fp16."""
         dtype = _AUTOCAST.get(self.precision)
         return nullcontext() if dtype is None else torch.autocast(self.device.type, dtype=dtype)
 
@@ -53,20 +54,20 @@ class ProcessContext:
         """The sum of each number over all processes; exact for whole numbers."""
         if self.world_size == 1:
             return list(numbers)
-        # NCCL knows no other device than the GPU's, and MPS no double precision.
+        # NCCL needs CUDA tensors, and MPS has no double precision.
         device = self.device if self.device.type == "cuda" else torch.device("cpu")
-        summed = torch.tensor(list(numbers), dtype=torch.float64, device=device)
-        dist.all_reduce(summed)
-        return summed.tolist()
+        total = torch.tensor(list(numbers), dtype=torch.float64, device=device)
+        dist.all_reduce(total)
+        return total.tolist()
 
     def barrier(self) -> None:
-        """Barrier."""
+        """Wait for all processes."""
         if self.world_size > 1:
             dist.barrier()
 
 
 def current_process(device: Device, precision: Precision) -> ProcessContext:
-    """The context of this process; within torchrun or Ray Train the process group exists already."""
+    """The context of this process; within torchrun or Ray Train its rank is that of the process group."""
     chosen = _device(device)
     in_group = dist.is_available() and dist.is_initialized()
     rank, world_size = (dist.get_rank(), dist.get_world_size()) if in_group else (0, 1)
@@ -75,9 +76,9 @@ def current_process(device: Device, precision: Precision) -> ProcessContext:
 
 def _device(name: Device) -> torch.device:
     if name == "cuda" and not torch.cuda.is_available():
-        raise ConfigError("training.device is cuda, and there is no CUDA device", fix="take device=auto")
+        raise ConfigError("training.device is cuda, but no CUDA device is available", fix="use device=auto")
     if name == "mps" and not torch.backends.mps.is_available():
-        raise ConfigError("training.device is mps, and there is none", fix="take device=auto")
+        raise ConfigError("training.device is mps, but no MPS device is available", fix="use device=auto")
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
     if name == "cuda":
@@ -87,7 +88,7 @@ def _device(name: Device) -> torch.device:
 
 def _precision(name: Precision, device: torch.device) -> Precision:
     if name == "fp16" and device.type != "cuda":
-        raise ConfigError("training.precision is fp16, which needs a CUDA device", fix="take precision=auto")
+        raise ConfigError("training.precision is fp16, which needs a CUDA device", fix="use precision=auto")
     if name != "auto":
         return name
     if device.type == "cuda":
@@ -97,7 +98,7 @@ def _precision(name: Precision, device: torch.device) -> Precision:
 
 @contextmanager
 def process_group() -> Iterator[None]:
-    """Join the processes that torchrun has started, if it has; leave them in order at the end."""
+    """Initialise the process group if torchrun started this process, and destroy it at the end."""
     if "RANK" not in os.environ or dist.is_initialized():
         yield
         return
@@ -109,33 +110,34 @@ def process_group() -> Iterator[None]:
         dist.destroy_process_group()
 
 
-def spread(
-    model: nn.Module, process: ProcessContext, kind: str, layers: type[nn.Module] | None, *, idle_weights: bool = False
+def wrap_model(
+    model: nn.Module,
+    process: ProcessContext,
+    parallel: Literal["ddp", "fsdp"],
+    shard_layers: type[nn.Module] | None,
+    *,
+    find_unused_parameters: bool = False,
 ) -> nn.Module:
-    """What the forward pass is called on; shards are made in process, layer by layer, copies are wrapped.
-
-    With `idle_weights` copies do not wait for the gradients of weights that had no part in a step.
-    """
+    """The module to call in the forward pass: a DDP wrapper, or the model itself, sharded layer by layer (FSDP2)."""
     if process.world_size == 1:
         return model
-    if kind == "fsdp":
+    if parallel == "fsdp":
         for module in model.modules():
-            if layers is not None and isinstance(module, layers):
+            if shard_layers is not None and isinstance(module, shard_layers):
                 fully_shard(module)
         fully_shard(model)
         return model
-    device_ids = [process.device.index] if process.device.type == "cuda" else None
     return DistributedDataParallel(
         model,
-        device_ids=device_ids,
+        device_ids=[process.device.index] if process.device.type == "cuda" else None,
         broadcast_buffers=False,
         gradient_as_bucket_view=True,
-        find_unused_parameters=idle_weights,
+        find_unused_parameters=find_unused_parameters,
     )
 
 
-def sending(model: nn.Module, *, last: bool) -> AbstractContextManager[object]:
-    """Gradients go to the other processes with the last micro-batch of a step only."""
+def sync_gradients(model: nn.Module, *, last: bool) -> AbstractContextManager[object]:
+    """Context of a micro-batch: gradients are reduced with the last one of a step only."""
     if isinstance(model, DistributedDataParallel):
         return nullcontext() if last else model.no_sync()
     if isinstance(model, FSDPModule):
@@ -143,62 +145,62 @@ def sending(model: nn.Module, *, last: bool) -> AbstractContextManager[object]:
     return nullcontext()
 
 
-def put_shards_back(model: nn.Module) -> None:
-    """After a forward pass without a backward one: a sharded model is left with whole weights here and there."""
+def reshard(model: nn.Module) -> None:
+    """Free the gathered weights of FSDP modules, which a forward pass without a backward pass leaves behind."""
     for module in model.modules():
         if isinstance(module, FSDPModule):
             module.reshard()
 
 
-class WholeModel:
-    """A model with all its weights on one process, to be exported or tried there; for a sharded one that is a copy."""
+class UnshardedModel:
+    """The model with all its weights on the main process, for export; with FSDP2 this is a copy on the CPU."""
 
-    def __init__(self, model: nn.Module, process: ProcessContext, kind: str) -> None:
-        """Must be made before the model is spread."""
-        self._model, self._first = model, process.is_main
-        self._sharded = process.world_size > 1 and kind == "fsdp"
-        self._copy = copy.deepcopy(model).cpu() if self._sharded and self._first else None
+    def __init__(self, model: nn.Module, process: ProcessContext, parallel: Literal["ddp", "fsdp"]) -> None:
+        """Must be created before `wrap_model` shards the model."""
+        self._model, self._is_main = model, process.is_main
+        self._sharded = process.world_size > 1 and parallel == "fsdp"
+        self._copy = copy.deepcopy(model).cpu() if self._sharded and self._is_main else None
 
     @torch.no_grad()
     def get(self) -> nn.Module | None:
-        """The model as it is now; None on all processes but the first. All of them must ask for it together."""
+        """The model with its current weights on the main process, None elsewhere. Collective: call on all processes."""
         if not self._sharded:
-            return self._model if self._first else None
-        copied = {} if self._copy is None else tensors_of(self._copy)
-        for name, tensor in tensors_of(self._model).items():
-            gathered = whole(tensor)
+            return self._model if self._is_main else None
+        copied = {} if self._copy is None else named_tensors(self._copy)
+        for name, tensor in named_tensors(self._model).items():
+            gathered = full_tensor(tensor)
             if copied:
                 copied[name].copy_(gathered)
         return self._copy
 
 
-def tensors_of(model: nn.Module) -> dict[str, Tensor]:
-    """Parameters and kept buffers by name; what several modules share is there once."""
-    kept = model.state_dict().keys()
-    buffers = {name: buffer for name, buffer in model.named_buffers() if name in kept}
+def named_tensors(model: nn.Module) -> dict[str, Tensor]:
+    """Parameters and persistent buffers by name; tied tensors appear once."""
+    persistent = model.state_dict().keys()
+    buffers = {name: buffer for name, buffer in model.named_buffers() if name in persistent}
     return {**dict(model.named_parameters()), **buffers}
 
 
-def whole(tensor: Tensor) -> Tensor:
-    """A tensor on the host with all its shards, in memory of its own; all processes must ask for it together."""
-    full = tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
-    return full.detach().to("cpu", copy=True)
+def full_tensor(tensor: Tensor) -> Tensor:
+    """A CPU copy of a tensor, gathered from all its shards. Collective: call on all processes."""
+    gathered = tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+    return gathered.detach().to("cpu", copy=True)
 
 
-def like(tensor: Tensor, pattern: Tensor) -> Tensor:
-    """A whole tensor placed and sharded as `pattern` is."""
-    # In memory of its own: what comes from a file may be mapped from it, and is not to be written to.
-    moved = tensor.to(pattern.device, copy=True)
-    if isinstance(pattern, DTensor):
-        # Every process has the whole tensor and takes its own part; nothing is sent.
-        return distribute_tensor(moved, pattern.device_mesh, pattern.placements, src_data_rank=None)
+def shard_like(tensor: Tensor, reference: Tensor) -> Tensor:
+    """A copy of an unsharded tensor on the device of `reference`, sharded like it."""
+    # A copy: a tensor read from a file may be memory-mapped, and must not be written to.
+    moved = tensor.to(reference.device, copy=True)
+    if isinstance(reference, DTensor):
+        # Every process has the full tensor and takes its own shard; nothing is sent.
+        return distribute_tensor(moved, reference.device_mesh, reference.placements, src_data_rank=None)
     return moved
 
 
-def gather_objects(own: dict[str, Tensor], process: ProcessContext) -> list[dict[str, Tensor]]:
-    """What each process has, on all of them, by rank."""
+def gather_objects(local: dict[str, Tensor], process: ProcessContext) -> list[dict[str, Tensor]]:
+    """The `local` of every process, by rank, on all processes."""
     if process.world_size == 1:
-        return [own]
-    everyone: list[dict[str, Tensor]] = [{} for _ in range(process.world_size)]
-    dist.all_gather_object(everyone, own)
-    return everyone
+        return [local]
+    gathered: list[dict[str, Tensor]] = [{} for _ in range(process.world_size)]
+    dist.all_gather_object(gathered, local)
+    return gathered

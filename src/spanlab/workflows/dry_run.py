@@ -6,9 +6,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from spanlab.machine import keep_freed_memory, peak_memory_gb
+from spanlab.machine import peak_memory_gb
 from spanlab.pretraining.build import build_work
 from spanlab.training.distributed import current_process
+from spanlab.training.malloc import keep_freed_memory
 from spanlab.training.train_step import TrainStep
 from spanlab.workflows.pretrain import PretrainingJob, open_corpora
 
@@ -63,10 +64,10 @@ def dry_run(job: PretrainingJob) -> Estimate:
     work, beginning = build_work(job.recipe, open_corpora(job.data), job.init)
     steps = training.total_steps(work.data.steps_per_epoch)
     with tempfile.TemporaryDirectory() as scratch:
-        stepper = TrainStep(work, training, process, steps, Path(scratch))
-        first = stepper.step(0, stop=False)
+        train_step = TrainStep(work, training, process, steps, Path(scratch))
+        first = train_step.step(0, stop=False)
         began = time.perf_counter()
-        second = stepper.step(min(1, steps - 1), stop=False)
+        second = train_step.step(min(1, steps - 1), stop=False)
         seconds = time.perf_counter() - began
     parameters = sum(parameter.numel() for parameter in work.criterion.parameters())
     return Estimate(

@@ -107,7 +107,7 @@ def _consumers(
 
 
 def _call(on_begin_and_end: OnBeginAndEnd | None, training: Training[Any], moment: Moment) -> None:
-    model = None if on_begin_and_end is None else training.whole_model()
+    model = None if on_begin_and_end is None else training.unsharded_model()
     if model is not None and on_begin_and_end is not None:
         on_begin_and_end(model, training.run.path, moment)
 

@@ -275,8 +275,8 @@ def test_training_draws_windows_of_segments() -> None:
     assert len(whole.sequences) > 3
     assert whole.draw is None
     data = TaskBatches(samples, task="coref", batch_size=1, batch_tokens=1000, seed=3)
-    drawn = [data.step(step, part=0, parts=1)[0].samples[0] for step in range(30)]
-    again = [data.step(step, part=0, parts=1)[0].samples[0] for step in range(30)]
+    drawn = [data.step(step, rank=0, world_size=1)[0].samples[0] for step in range(30)]
+    again = [data.step(step, rank=0, world_size=1)[0].samples[0] for step in range(30)]
     begins = [sample.sequences[0].ids.tolist() for sample in drawn]
     assert begins == [sample.sequences[0].ids.tolist() for sample in again]
     assert len({tuple(ids) for ids in begins}) == len(whole.sequences) - 1
