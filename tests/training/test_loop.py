@@ -279,7 +279,7 @@ def test_a_spike_is_told(tmp_path: Path) -> None:
 
 
 def test_half_precision_with_scaling_needs_cuda() -> None:
-    with pytest.raises(ConfigError, match=r"training\.precision is fp16, which needs a CUDA device; take"):
+    with pytest.raises(ConfigError, match=r"training\.precision is fp16, which needs a CUDA device; use"):
         current_process("cpu", "fp16")
 
 
