@@ -170,7 +170,7 @@ def test_another_config_is_still_refused(copied: Path) -> None:
     shutil.copytree(DATA / "pretraining" / "spanbert", "run")
     shutil.copytree(DATA / "corpora" / "wordpiece", "corpus")
     settings = before["settings"] | {"training.lr": 0.5}
-    with pytest.raises(Exception, match=r"was begun with training\.lr"):
+    with pytest.raises(Exception, match=r"was started with training\.lr"):
         spanlab.pretrain("spanbert", data="corpus", out="run", resume=True, **settings)
 
 

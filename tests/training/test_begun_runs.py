@@ -15,7 +15,7 @@ def test_a_folder_with_a_lock_alone_is_empty(tmp_path: Path) -> None:
         pass
     run.check(resume=False, overwrite=False)
     (run.path / "notes.txt").touch()
-    with pytest.raises(InputError, match="the folder is not empty and holds no run"):
+    with pytest.raises(InputError, match="the folder is not empty and is not a run"):
         run.check(resume=False, overwrite=False)
 
 

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from spanlab.training.interrupts import Interrupts, ask_to_stop
+from spanlab.training.interrupts import Interrupts, request_stop
 
 
 def test_a_first_signal_is_noted_and_a_second_ctrl_c_is_not_waited_for() -> None:
@@ -23,13 +23,13 @@ def test_outside_the_main_thread_a_run_can_be_asked_to_stop() -> None:
     def run() -> None:
         with Interrupts() as interrupts:
             heard.append(interrupts.received)
-            ask_to_stop(signal.SIGINT)
-            ask_to_stop(signal.SIGTERM)
+            request_stop(signal.SIGINT)
+            request_stop(signal.SIGTERM)
             heard.append(interrupts.received)
 
     thread = threading.Thread(target=run)
     thread.start()
     thread.join()
-    ask_to_stop(signal.SIGTERM)
+    request_stop(signal.SIGTERM)
     assert heard == [None, signal.SIGINT]
     assert Interrupts().received is None

@@ -104,6 +104,6 @@ def test_a_file_that_is_not_there_or_of_something_else_is_named(tmp_path: Path) 
     with pytest.raises(InputError, match=r"metrics\.jsonl: No such file"):
         read_metrics(tmp_path / "metrics.jsonl")
     other = tmp_path / "other.jsonl"
-    other.write_text('{"step": 1}\n{"text": "a"}\n', encoding="utf-8")
+    other.write_text('{"step": 1, "split": "train"}\n{"text": "a"}\n', encoding="utf-8")
     with pytest.raises(InputError, match=r"other\.jsonl:2: not a record"):
         read_metrics(other)

@@ -25,9 +25,9 @@ def test_what_may_be_written_to(tmp_path: Path) -> None:
     run = RunFolder(tmp_path / "deep" / "run")
     run.check(resume=False, overwrite=False)
     assert not run.path.exists()
-    assert refusal(run, resume=True) == "there is no run to resume; check --out, or leave --resume out"
+    assert refusal(run, resume=True) == "no run to resume; check --out, or omit --resume"
     run.begin(CONFIG)
-    assert refusal(run) == "the folder holds a run already; go on with it by --resume, or replace it by --overwrite"
+    assert refusal(run) == "the folder contains a run; use --resume or --overwrite"
     run.check(resume=True, overwrite=False)
     run.check(resume=False, overwrite=True)
     assert run.read_config() == CONFIG
@@ -35,7 +35,7 @@ def test_what_may_be_written_to(tmp_path: Path) -> None:
 
 def test_a_foreign_folder_is_never_replaced(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("years of work")
-    refused = "the folder is not empty and holds no run; choose another --out"
+    refused = "the folder is not empty and is not a run; choose another --out"
     assert refusal(RunFolder(tmp_path), overwrite=True) == refused
     assert refusal(RunFolder(tmp_path / "thesis.tex")) == "a file is in the way; choose another --out"
 
@@ -65,7 +65,7 @@ def test_a_new_run_finds_nothing_of_the_old_one_but_its_config_until_the_last(tm
 
 
 def test_only_one_process_works_on_a_run(tmp_path: Path) -> None:
-    taken = pytest.raises(InputError, match="another process is working on this run")
+    taken = pytest.raises(InputError, match="another process is using this run")
     with RunFolder(tmp_path).lock(), taken, RunFolder(tmp_path).lock():
         pass
     with RunFolder(tmp_path).lock():
@@ -77,15 +77,15 @@ def test_other_settings_are_named(tmp_path: Path) -> None:
     run.begin(CONFIG)
     moved = {**CONFIG, "corpora": ["elsewhere/a"], "training": {"lr": 0.1, "keep": 5, "accumulate": 4}}
     run.check_same(moved)
-    with pytest.raises(InputError, match=r"config.yaml: the run was begun with training.lr=0.1, not 0.2; resume it wi"):
+    with pytest.raises(InputError, match=r"config.yaml: the run was started with training.lr=0.1, not 0.2; resume wi"):
         run.check_same({**CONFIG, "training": {"lr": 0.2, "keep": 2, "accumulate": 1}})
-    with pytest.raises(InputError, match="the run was begun with init=None, not bert"):
+    with pytest.raises(InputError, match="the run was started with init=None, not bert"):
         run.check_same({**CONFIG, "init": "bert"})
 
 
 def test_a_run_of_another_format_is_refused(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text("format_version: 7\nsize: tiny\n")
-    with pytest.raises(InputError, match="the run is of format 7, and this SpanLab reads 1"):
+    with pytest.raises(InputError, match="the run has format 7; this version of SpanLab reads 1"):
         RunFolder(tmp_path).check_same(CONFIG)
 
 

@@ -9,7 +9,7 @@ import torch
 from spanlab.training import threads
 from spanlab.training.distributed import ProcessContext
 from spanlab.training.run_folder import ENVIRONMENT, RunFolder
-from spanlab.training.threads import choose_threads, threads_put_back
+from spanlab.training.threads import choose_threads, restore_threads
 
 HERE = ProcessContext(device=torch.device("cpu"), precision="fp32")
 
@@ -35,12 +35,12 @@ def test_the_threads_of_the_first_session_count(run: RunFolder) -> None:
 
 
 def test_other_threads_are_told_of(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    told = "the run was begun with training.threads=3 and goes on with {}: the last bits may differ"
+    told = "the run was started with training.threads=3, now {}: the last bits may differ"
     assert choose_threads(2, run, HERE, resume=True) == (2, (told.format(2),))
     monkeypatch.setattr(threads, "_cores", lambda: 2)
     found, (note,) = choose_threads(0, run, HERE, resume=True)
     assert found == 1
-    assert note == told.format(1) + "; training.threads=3 keeps them, on 2 cores"
+    assert note == told.format(1) + "; training.threads=3 avoids this, on 2 cores"
     assert choose_threads(3, run, HERE, resume=True) == (3, ())
 
 
@@ -66,7 +66,7 @@ def test_a_run_of_an_earlier_version_has_told_those_of_its_last_session(tmp_path
 
 
 def test_threads_are_put_back_whatever_happens() -> None:
-    @threads_put_back()
+    @restore_threads()
     def fail() -> None:
         torch.set_num_threads(2)
         raise KeyboardInterrupt

@@ -63,8 +63,8 @@ def test_an_unknown_tracker_is_refused(tmp_path: Path) -> None:
 def test_a_run_remembers_its_identities_and_flattens_its_config(tmp_path: Path) -> None:
     run = TrackedRun(folder=tmp_path, name="legal", config=CONFIG)
     assert run.identity("wandb") is None
-    run.remember("wandb", "a1")
-    run.remember("mlflow", "b2")
+    run.save_id("wandb", "a1")
+    run.save_id("mlflow", "b2")
     assert (run.identity("wandb"), run.identity("mlflow")) == ("a1", "b2")
     assert json.loads((tmp_path / "trackers.json").read_text(encoding="utf-8")) == {"wandb": "a1", "mlflow": "b2"}
     assert run.flat_config() == {
@@ -105,7 +105,7 @@ def test_mlflow_goes_on_with_the_same_run(folder: Path) -> None:
 
 def test_mlflow_begins_anew_where_the_server_does_not_know_the_run(folder: Path) -> None:
     mlflow = pytest.importorskip("mlflow", reason="mlflow is not installed")
-    TrackedRun(folder=folder, name="legal", config=CONFIG).remember("mlflow", "0" * 32)
+    TrackedRun(folder=folder, name="legal", config=CONFIG).save_id("mlflow", "0" * 32)
     log("mlflow", folder, range(1, 3))
     run_id = json.loads((folder / "trackers.json").read_text(encoding="utf-8"))["mlflow"]
     client = mlflow.MlflowClient(f"sqlite:///{folder / 'mlflow.db'}")
@@ -121,7 +121,7 @@ def test_mlflow_keeps_what_a_server_did_not_take(folder: Path, monkeypatch: pyte
 
     with monkeypatch.context() as patch:
         patch.setattr(mlflow.MlflowClient, "log_batch", refuse)
-        with pytest.warns(UserWarning, match="did not take 1 numbers: out of order"):
+        with pytest.warns(UserWarning, match="rejected 1 metrics: out of order"):
             tracker.log(record(1, "dev", {"loss": 1.0}))
     tracker.log(record(2, "dev", {"loss": 2.0}))
     tracker.close()

@@ -105,7 +105,7 @@ def test_a_stopped_run_goes_on_bit_for_bit(tiny_model: Path, files: tuple[Path, 
     steps = [json.loads(line)["step"] for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     assert steps == sorted(steps)
     changed = job(tiny_model, files, tmp_path / "run", training={"lr": 1.0})
-    with pytest.raises(InputError, match=r"the run was begun with training\.lr"):
+    with pytest.raises(InputError, match=r"the run was started with training\.lr"):
         run_job(replace(changed, resume=True))
     with pytest.raises(InputError, match="--overwrite"):
         run_job(asked)

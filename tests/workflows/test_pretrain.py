@@ -52,7 +52,7 @@ def test_from_python(small_corpus: Path, tmp_path: Path, capfd: pytest.CaptureFi
     assert len(fillings["before"]) == len(fillings["after"]) == 4
     assert fillings["before"] != fillings["after"]
     assert load_model(result.folder).heads.keys() == {"mlm", "sbo"}
-    with pytest.raises(InputError, match="the folder holds a run already"):
+    with pytest.raises(InputError, match="the folder contains a run"):
         spanlab.pretrain("spanbert", data=small_corpus, out=tmp_path / "run", size="tiny", **FROM_PYTHON)
 
 
@@ -141,7 +141,7 @@ def test_a_run_resumed_with_other_threads_says_so(small_corpus: Path, tmp_path: 
     run_job(job("bert", small_corpus, tmp_path, "training.steps=2", "training.threads=1"))
     asked = job("bert", small_corpus, tmp_path, "training.steps=2", "training.threads=2", resume=True)
     run_job(asked, on_start=begin)
-    assert "the run was begun with training.threads=1 and goes on with 2: the last bits may differ" in started
+    assert "the run was started with training.threads=1, now 2: the last bits may differ" in started
     assert json.loads((tmp_path / "environment.json").read_text())["begun_threads"] == 1
 
 

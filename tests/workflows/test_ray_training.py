@@ -218,7 +218,7 @@ def test_what_is_refused_is_refused_before_a_cluster_is_started(
     monkeypatch.setitem(sys.modules, "ray", None)
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "config.yaml").touch()
-    with pytest.raises(InputError, match=r"run: the folder holds a run already; go on with it by --resume, or"):
+    with pytest.raises(InputError, match=r"run: the folder contains a run; use --resume or"):
         run_on_ray(job_of(corpus, tmp_path / "run"), workers=2)
     with pytest.raises(InputError, match="nowhere"):
         run_on_ray(job_of(tmp_path / "nowhere", tmp_path / "other"), workers=2)

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from spanlab.config import Source, from_mapping, to_mapping
 from spanlab.errors import InputError
 from spanlab.inference.fill_result import FillResult
+from spanlab.training.records import read_metrics
 
 Mappings = Mapping[str, Any]
 Numbers = NDArray[np.float64]
@@ -54,12 +55,12 @@ def read_run(folder: str | Path) -> RunFiles:
         cause = "not a run folder: neither config.yaml nor metrics.jsonl is in it"
         raise InputError(cause, path=folder, fix="give the --out of a training command")
     config_text = _read(folder / "config.yaml")
-    fillings = folder / "fillings.json"
+    fillings, metrics = folder / "fillings.json", folder / "metrics.jsonl"
     return RunFiles(
         folder=folder,
         config_text=config_text,
         config=_parse_config(folder / "config.yaml", config_text),
-        records=_read_records(folder / "metrics.jsonl"),
+        records=tuple(read_metrics(metrics)) if metrics.is_file() else (),
         environment=_read_mapping(folder / "environment.json"),
         fillings={
             time: tuple(from_mapping(FillResult, result, Source(path=str(fillings))) for result in results)
@@ -86,19 +87,6 @@ def _parse_config(path: Path, text: str) -> Mappings:
     if not isinstance(config, dict):
         raise InputError("not the config of a run", path=path, fix="restore the file that the run wrote")
     return config
-
-
-def _read_records(path: Path) -> tuple[Mappings, ...]:
-    """Every line; the last may be incomplete, because the run is writing it or was killed while it did."""
-    records: list[Mappings] = []
-    lines = _read(path).splitlines()
-    for number, line in enumerate(lines, start=1):
-        record = _parse_object(line)
-        if record is not None and isinstance(record.get("step"), int) and isinstance(record.get("split"), str):
-            records.append(record)
-        elif line.strip() and number < len(lines):
-            raise InputError("not a record of a run", path=path, line=number, fix="remove the line")
-    return tuple(records)
 
 
 def _read_mapping(path: Path) -> Mappings:

@@ -1,1 +1,1 @@
-"""The one loop that every system and every task trains with. It knows no objective and no task by name."""
+"""The training loop of pre-training and fine-tuning; it knows no objective and no task by name."""

@@ -1,4 +1,4 @@
-"""The `training` section of a recipe or a fine-tuning config: everything the loop can be told."""
+"""The `training` section of a recipe or a fine-tuning config."""
 
 import math
 from dataclasses import dataclass, field
@@ -15,16 +15,16 @@ _Beta = Annotated[float, AtLeast(0), Below(1)]
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingConfig(Bounded):
-    """How long, how fast and with what a model is trained."""
+    """Length, optimiser, schedule, precision, evaluation and checkpoints of a run."""
 
     steps: Annotated[int, AtLeast(1)] | None = None
-    """Optimiser steps; None takes `epochs`."""
+    """Optimiser steps; None: by `epochs`."""
     epochs: Annotated[float, Above(0)] | None = None
     """Passes over the training samples; one of `steps` and `epochs` must be given."""
     batch_size: Annotated[int, AtLeast(1)] = 32
     """Samples a step, over all processes and micro-batches."""
     accumulate: Annotated[int, AtLeast(1)] = 1
-    """Micro-batches a step on each process: their gradients add up, and memory is that of one."""
+    """Micro-batches a step on each process (gradient accumulation); memory is that of one."""
     batch_warmup: Annotated[float, AtLeast(0), AtMost(1)] = 0.0
     """The share of steps over which the batch grows linearly to its size."""
 
@@ -37,23 +37,23 @@ class TrainingConfig(Bounded):
     weight_decay: Annotated[float, AtLeast(0)] = 0.01
     decay_norms_and_biases: bool = False
     lr_factors: dict[str, float] = field(default_factory=dict)
-    """A factor on the learning rate for parameters whose name begins so, such as {"objectives": 10}."""
+    """Factors on the learning rate by prefix of the parameter name, such as {"objectives": 10}."""
     layer_decay: Annotated[float, Above(0), AtMost(1)] = 1.0
-    """The learning rate of each layer is that of the next one times this; embeddings count as the lowest."""
+    """The learning rate of a layer is that of the layer above times this; embeddings count as the lowest layer."""
     clip: Annotated[float, AtLeast(0)] = 1.0
-    """The largest norm of the whole gradient; 0 does not clip."""
+    """Maximum norm of the gradient; 0: no clipping."""
 
     schedule: ScheduleName = "linear"
     warmup: Annotated[float, AtLeast(0)] = 0.1
     """Steps over which the learning rate rises; below 1, the share of all steps."""
     final_lr: Annotated[float, AtLeast(0), AtMost(1)] = 0.0
-    """What the schedule ends at, as a share of `lr`."""
+    """The final learning rate, as a share of `lr`."""
     power: float = 1.0
     """Of the polynomial schedule."""
     decay_share: Annotated[float, AtLeast(0), AtMost(1)] = 0.1
-    """Of the warmup-stable-decay schedule: the share of steps at the end in which the rate falls."""
+    """Of the warmup-stable-decay schedule: the share of steps at the end in which the learning rate falls."""
     decay_from_start: bool = False
-    """The decay's clock starts at step 0 instead of at the end of the warm-up, as in BERT's own code."""
+    """The decay is counted from step 0 instead of the end of the warm-up, as in BERT's own code."""
 
     precision: Precision = "auto"
     """auto: bf16 where it is faster than fp32."""
@@ -61,11 +61,11 @@ class TrainingConfig(Bounded):
     threads: Annotated[int, AtLeast(0)] = 0
     """CPU threads of each process; 0: torch's choice, and a resumed run keeps the number it started with."""
     parallel: Literal["ddp", "fsdp"] = "ddp"
-    """How several processes share the work: a copy of the model each, or its shards (FSDP2)."""
+    """With several processes: a replica of the model each (DDP), or a shard (FSDP2)."""
     compile: bool = False
     """torch.compile the model: a minute at the start, faster steps on a GPU."""
     ema: Annotated[float, AtLeast(0), AtMost(1)] = 0.0
-    """The decay of a moving average of the weights, which is then what is evaluated and exported; 0 is off."""
+    """Decay of a moving average of the weights, which is evaluated and exported in their place; 0: off."""
 
     eval_every: Annotated[int, AtLeast(0)] = 0
     """Steps between evaluations; 0: twenty in the run. A run with held-out data always ends with one."""
@@ -74,11 +74,11 @@ class TrainingConfig(Bounded):
     keep: Annotated[int, AtLeast(1)] = 2
     """Checkpoints kept; older ones are removed."""
     time_limit: Annotated[float, Above(0)] | None = None
-    """Minutes after which the run saves its state and ends, to be resumed."""
+    """Minutes after which the run writes a checkpoint and ends, to be resumed."""
     patience: Annotated[int, AtLeast(1)] | None = None
-    """Evaluations without a better score after which the run ends; None goes on to the last step."""
+    """Evaluations without improvement after which the run ends; None: never."""
     spike_factor: float = 3.0
-    """A loss this many times its recent mean is reported."""
+    """A loss above this many times its recent mean is reported."""
     track: tuple[Literal["tensorboard", "wandb", "mlflow", "trackio"], ...] = ()
     """Trackers beside metrics.jsonl."""
 

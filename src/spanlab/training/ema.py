@@ -1,8 +1,7 @@
-"""An exponential moving average of the weights, which often scores better than the weights themselves.
+"""Exponential moving average (EMA) of the weights, which often scores better than the weights themselves.
 
-The average starts as a copy of the weights. Early in a run it forgets faster than its decay says, so that it is not for
-thousands of steps mostly the weights the run began with. It costs one more copy of the weights; shards of FSDP2 are
-averaged as shards.
+The average starts as a copy of the weights. Early in a run its decay is smaller than configured, so that the initial
+weights do not dominate it for thousands of steps. It costs one more copy of the weights; with FSDP2, of the shards.
 """
 
 from collections.abc import Iterator, Mapping
@@ -26,7 +25,7 @@ class ExponentialMovingAverage:
 
     @torch.no_grad()
     def update(self, step: int) -> None:
-        """Take in the weights after step `step` (from 0): average ← d · average + (1 - d) · weights.
+        """After step `step` (from 0): average ← d · average + (1 - d) · weights.
 
         d is the decay, but at most (1 + step) / (10 + step).
         """
@@ -35,7 +34,7 @@ class ExponentialMovingAverage:
 
     @contextmanager
     def swapped(self) -> Iterator[None]:
-        """Within it the module's weights are the average; afterwards they are back, to the bit."""
+        """Context in which the module's weights are the average; afterwards they are restored exactly."""
         self._swap()
         try:
             yield
@@ -43,12 +42,12 @@ class ExponentialMovingAverage:
             self._swap()
 
     def state(self) -> dict[str, Tensor]:
-        """The averages by parameter name; the tensors are the ones that are updated, not copies."""
+        """The averages by parameter name; not copies."""
         return dict(zip(self._names, self._averages, strict=True))
 
     @torch.no_grad()
     def load(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from what `state` gave."""
+        """Restore what `state` returned."""
         missing = sorted(set(self._names) ^ set(state))
         if missing:
             raise InputError(f"the saved average and the model differ in {len(missing)} weights, such as {missing[0]}")
@@ -57,8 +56,8 @@ class ExponentialMovingAverage:
 
     @torch.no_grad()
     def _swap(self) -> None:
-        # Values change places, not tensors: optimisers and sharding hold on to the parameters' memory.
+        # Swaps values, not tensors: the optimiser and FSDP2 refer to the parameters' memory.
         for weight, average in zip(self._weights, self._averages, strict=True):
-            kept = weight.detach().clone()
+            current = weight.detach().clone()
             weight.copy_(average)
-            average.copy_(kept)
+            average.copy_(current)

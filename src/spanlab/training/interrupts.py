@@ -1,7 +1,7 @@
-"""Ctrl-C and SIGTERM during a run: the step at hand is finished, the state saved, and only then the run ends.
+"""Ctrl-C and SIGTERM during a run: it finishes the current step, writes a checkpoint and ends.
 
-A second Ctrl-C ends it at once; checkpoints are written whole, so that loses no more than the steps since the last.
-Under a launcher that keeps the main thread for itself no signal arrives; there `ask_to_stop` takes its place.
+A second Ctrl-C ends it at once, which loses the steps since the last checkpoint. Where a launcher owns the main thread
+and no signal arrives, `request_stop` takes its place.
 """
 
 import signal
@@ -11,37 +11,37 @@ from typing import ClassVar
 
 
 class Interrupts:
-    """Notes the signals that ask a run to end, while it is entered; outside the main thread only `ask_to_stop`."""
+    """Context that records stop signals; outside the main thread only those of `request_stop`."""
 
-    entered: ClassVar[list["Interrupts"]] = []
+    active: ClassVar[list["Interrupts"]] = []
 
     def __init__(self) -> None:
         self.received: signal.Signals | None = None
-        self._before: dict[signal.Signals, signal.Handlers] = {}
+        self._previous: dict[signal.Signals, signal.Handlers] = {}
 
     def __enter__(self) -> "Interrupts":
-        self.entered.append(self)
+        self.active.append(self)
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGINT, signal.SIGTERM):
-                self._before[number] = signal.signal(number, self._note)  # type: ignore[assignment]
+                self._previous[number] = signal.signal(number, self._handle)  # type: ignore[assignment]
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self, error_type: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.entered.remove(self)
-        for number, handler in self._before.items():
+        self.active.remove(self)
+        for number, handler in self._previous.items():
             signal.signal(number, handler)
 
-    def _note(self, number: int, frame: FrameType | None) -> None:
-        # A launcher that is itself interrupted sends SIGTERM after the terminal's SIGINT: that is no second Ctrl-C.
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        # An interrupted launcher sends SIGTERM after the terminal's SIGINT: that is not a second Ctrl-C.
         if number == signal.SIGINT and self.received == signal.SIGINT:
             raise KeyboardInterrupt
         if self.received is None:
             self.received = signal.Signals(number)
 
 
-def ask_to_stop(number: signal.Signals) -> None:
-    """Have the runs of this process end as if the signal had come; asking twice changes nothing."""
-    for interrupts in Interrupts.entered:
+def request_stop(number: signal.Signals) -> None:
+    """Stop the runs of this process as the signal would; idempotent."""
+    for interrupts in Interrupts.active:
         interrupts.received = interrupts.received or number

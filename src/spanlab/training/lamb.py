@@ -1,10 +1,10 @@
-"""LAMB, for batches of thousands of sequences: Adam whose update of each tensor is as large as the tensor allows.
+"""LAMB, for batches of thousands of sequences: Adam with a trust ratio for each tensor.
 
 You et al. 2020, "Large batch optimization for deep learning": x ← x − lr · φ(‖x‖) / ‖u‖ · u with u = m̂ / (√v̂ + ε) + λx
-and φ(z) = min(max(z, γ_l), γ_u). The paper gives no γ, and the authors' code takes φ(z) = z, which is the default here.
-As in that code, a ratio with a zero in it is 1, and norms and biases are not adapted.
+and φ(z) = min(max(z, γ_l), γ_u). The paper gives no γ, and the authors' code uses φ(z) = z, the default here.
+As in that code, the ratio is 1 where a norm is zero, and norms and biases have none.
 
-The weights may be shards of FSDP2: the norms are then those of the whole tensors.
+With FSDP2, norms are those of the full tensors, over all shards.
 """
 
 import math
@@ -74,7 +74,7 @@ class Lamb(Optimizer):
             torch._foreach_addcmul_(weights, updates, ratios, -group["lr"])
 
     def _directions(self, weights: list[Tensor], group: dict[str, Any]) -> list[Tensor]:
-        """Adam's m̂ / (√v̂ + ε): where its fused step goes from zero with a rate of -1."""
+        """Adam's m̂ / (√v̂ + ε): its fused step from zero with a learning rate of -1."""
         updates = [torch.zeros_like(weight) for weight in weights]
         states = [self._state_of(weight, group["bias_correction"]) for weight in weights]
         beta1, beta2 = group["betas"]
@@ -100,21 +100,21 @@ class Lamb(Optimizer):
         state: dict[str, Tensor] = self.state[weight]
         if not state:
             # The correction divides by 1 - β^step, which at an infinite step is exactly 1.
-            before = 0.0 if bias_correction else math.inf
-            state["step"] = torch.tensor(before, dtype=torch.float32, device=weight.device)
+            step = 0.0 if bias_correction else math.inf
+            state["step"] = torch.tensor(step, dtype=torch.float32, device=weight.device)
             state["exp_avg"] = torch.zeros_like(weight)
             state["exp_avg_sq"] = torch.zeros_like(weight)
         return state
 
 
 def _trust_ratios(weights: list[Tensor], updates: list[Tensor], bounds: tuple[float, float]) -> list[Tensor]:
-    weight_norms, update_norms = _whole_norms(weights), _whole_norms(updates)
+    weight_norms, update_norms = _full_norms(weights), _full_norms(updates)
     ratios = weight_norms.clamp(*bounds) / update_norms
     defined = (weight_norms > 0) & (update_norms > 0)
     return list(torch.where(defined, ratios, 1.0).unbind())
 
 
-def _whole_norms(tensors: list[Tensor]) -> Tensor:
+def _full_norms(tensors: list[Tensor]) -> Tensor:
     """(tensors,) the norm of each, over all its shards."""
     norms = [tensor.norm() for tensor in tensors]
     return torch.stack([norm.full_tensor() if isinstance(norm, DTensor) else norm for norm in norms])

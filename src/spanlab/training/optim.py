@@ -1,7 +1,7 @@
-"""The optimiser of a run, by its config.
+"""Optimisers and parameter groups by the training config.
 
-Every optimiser keeps tensors for each parameter (`exp_avg`, `exp_avg_sq` and `step`; Adagrad `sum` and `step`) and
-nothing else: state that can be written to safetensors by parameter name and read back to the bit.
+The state of every optimiser is tensors by parameter (`exp_avg`, `exp_avg_sq` and `step`; Adagrad `sum` and `step`) and
+nothing else, so it can be saved to safetensors by parameter name and restored exactly.
 """
 
 import math
@@ -19,14 +19,16 @@ from spanlab.training.config import TrainingConfig
 from spanlab.training.lamb import Lamb
 
 _LAYER = re.compile(r"^(?P<stack>(?:.*\.)??)(?:layers?|h)\.(?P<index>\d+)\.")
+ADAGRAD_INITIAL_SUM = 1.0
+"""Initial value of Adagrad's sums of squares, as in ELMo's training."""
 _EMBEDDINGS = {"embeddings", "embeddings_project", "word_embedding", "wte", "wpe"}
 
 
 def parameter_groups(module: nn.Module, config: TrainingConfig) -> list[dict[str, Any]]:
     """The trainable parameters of `module`, each once, in groups for a torch optimiser.
 
-    A group holds `params` and, in the same order, their `names`; `lr_factor`; `weight_decay`; and `norm_or_bias`,
-    whether these are the parameters that optimisers leave out of decay and of layer-wise adaptation.
+    A group has `params` and, in the same order, their `names`; `lr_factor`; `weight_decay`; and `norm_or_bias`, which
+    marks the parameters without weight decay and without LAMB's trust ratio.
     """
     names = [name for name, _ in module.named_parameters()]
     _require_matches(config.lr_factors, names)
@@ -53,63 +55,55 @@ def parameter_groups(module: nn.Module, config: TrainingConfig) -> list[dict[str
 
 
 class _Depths:
-    """How far below the top of its stack of layers each parameter lies."""
+    """The distance of each parameter from the top of its stack of layers, for layer-wise learning rate decay."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self.heights: dict[str, int] = {}
-        """Layers of each stack, by what its parameters' names have before `layers.`: ELECTRA has two stacks."""
+        """Layers of each stack, by the prefix of its parameter names before `layers.`; ELECTRA has two stacks."""
         for name in names:
             if match := _LAYER.match(name):
                 stack, index = match["stack"], int(match["index"])
                 self.heights[stack] = max(self.heights.get(stack, 0), index + 1)
 
     def below_top(self, name: str) -> int:
-        """0 for what lies above the layers, 1 for the last layer, one more than the layers for the embeddings."""
+        """0 above the layers, 1 for the last layer, the number of layers plus 1 for the embeddings."""
         if match := _LAYER.match(name):
             return self.heights[match["stack"]] - int(match["index"])
         parts = name.split(".")
-        beside = [stack for stack in self.heights if name.startswith(f"{stack}projection.")]
-        if beside:  # from the width of the tables to that of the layers
-            return self.heights[beside[0]] + 1
+        for stack, height in self.heights.items():
+            if name.startswith(f"{stack}projection."):  # from embedding size to hidden size
+                return height + 1
         if self.heights and not _EMBEDDINGS.isdisjoint(parts):
-            nearest = max(self.heights, key=lambda stack: _shared(stack.split("."), parts))
+            nearest = max(self.heights, key=lambda stack: _common_prefix(stack.split("."), parts))
             return self.heights[nearest] + 1
         return 0
 
 
-def _shared(one: list[str], other: list[str]) -> int:
-    """With how many equal parts the two begin."""
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+def _common_prefix(first: list[str], second: list[str]) -> int:
+    """The length of the common prefix."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False)))
 
 
 def _prefix_factor(name: str, factors: dict[str, float]) -> float:
-    matching = [prefix for prefix in factors if _begins(name, prefix)]
+    """The factor of the longest matching prefix, in whole components: `layers.1` does not match `layers.11.weight`."""
+    matching = [prefix for prefix in factors if name == prefix or name.startswith(f"{prefix}.")]
     return factors[max(matching, key=len)] if matching else 1.0
-
-
-def _begins(name: str, prefix: str) -> bool:
-    """Whether the name begins with these parts: `layers.1` is no beginning of `layers.11.weight`."""
-    return name == prefix or name.startswith(f"{prefix}.")
 
 
 def _require_matches(factors: dict[str, float], names: list[str]) -> None:
     parts = [name.split(".") for name in names]
-    beginnings = {".".join(name[:n]) for name in parts for n in range(1, len(name) + 1)}
+    prefixes = {".".join(name[:n]) for name in parts for n in range(1, len(name) + 1)}
     for prefix in factors:
-        if prefix not in beginnings:
-            hint = did_you_mean(prefix, sorted(beginnings))
+        if prefix not in prefixes:
+            hint = did_you_mean(prefix, sorted(prefixes))
             raise ConfigError(
-                f"lr_factors has '{prefix}', and no parameter's name begins so{hint}",
-                fix=f"names begin with {', '.join(dict.fromkeys(name[0] for name in parts))}",
+                f"lr_factors has '{prefix}', which is not a prefix of any parameter name{hint}",
+                fix=f"names start with {', '.join(dict.fromkeys(name[0] for name in parts))}",
             )
 
 
-ADAGRAD_BEGINS_AT = 1.0
-"""What Adagrad's sums of squares begin with: as ELMo was trained."""
-
-
 def build_optimiser(module: nn.Module, config: TrainingConfig) -> Optimizer:
-    """AdamW, BERT's Adam, LAMB or Adagrad on the trainable parameters of `module`; each group knows its `lr_factor`."""
+    """AdamW, BERT's Adam, LAMB or Adagrad on the trainable parameters of `module`."""
     groups = parameter_groups(module, config)
     optimiser: Optimizer
     if config.optimiser == "lamb":
@@ -117,10 +111,10 @@ def build_optimiser(module: nn.Module, config: TrainingConfig) -> Optimizer:
             groups, lr=config.lr, betas=config.betas, eps=config.eps, bias_correction=config.bias_correction
         )
     elif config.optimiser == "adagrad":
-        optimiser = Adagrad(groups, lr=config.lr, eps=config.eps, initial_accumulator_value=ADAGRAD_BEGINS_AT)
+        optimiser = Adagrad(groups, lr=config.lr, eps=config.eps, initial_accumulator_value=ADAGRAD_INITIAL_SUM)
     else:
-        kind = AdamW if config.bias_correction else UncorrectedAdamW
-        optimiser = kind(groups, lr=config.lr, betas=config.betas, eps=config.eps, fused=True)
+        adam = AdamW if config.bias_correction else UncorrectedAdamW
+        optimiser = adam(groups, lr=config.lr, betas=config.betas, eps=config.eps, fused=True)
     set_learning_rate(optimiser, config.lr)
     return optimiser
 
@@ -132,10 +126,10 @@ def set_learning_rate(optimiser: Optimizer, lr: float) -> None:
 
 
 class UncorrectedAdamW(AdamW):
-    """The Adam of BERT's own code: decoupled decay, and moments that are not corrected for beginning at zero.
+    """The Adam of BERT's own code: decoupled weight decay and no bias correction.
 
     Without the correction the first updates are about three times as large, which BERT's warm-up is tuned to. The
-    correction divides by 1 - β^step; at an infinite step that is exactly 1, so torch's fused kernel does the work.
+    correction divides by 1 - β^step; at an infinite step that is exactly 1, so torch's fused kernel can be used.
     """
 
     def __init__(
@@ -143,7 +137,7 @@ class UncorrectedAdamW(AdamW):
     ) -> None:
         super().__init__(groups, lr=lr, betas=betas, eps=eps, fused=fused)
         for weight in (weight for group in self.param_groups for weight in group["params"]):
-            # Where it finds no state, AdamW begins with a step of 0.
+            # Without state, AdamW would start with a step of 0.
             self.state[weight] = {
                 "step": torch.tensor(math.inf, dtype=torch.float32, device=weight.device),
                 "exp_avg": torch.zeros_like(weight),

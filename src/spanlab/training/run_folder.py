@@ -1,12 +1,12 @@
-"""The folder of a run: its config, what it has told, its checkpoints and its model. Never overwritten by accident.
+"""The folder of a run, which is never overwritten by accident.
 
-config.yaml       as resolved
+config.yaml       the resolved config
 metrics.jsonl     one record a line
-checkpoints/      what --resume goes on from
-model/            the best model on held-out data; without any, the newest
-status.json       how far it has come
-environment.json  what it runs on, and how many threads and processes it was begun with
-report.html       all of it to look at
+checkpoints/      what --resume continues from
+model/            the best model on held-out data; without held-out data, the newest
+status.json       progress
+environment.json  hardware and versions, and the number of threads and processes the run started with
+report.html       all of it as a page
 """
 
 import json
@@ -35,7 +35,7 @@ CONFIG, METRICS, STATUS, ENVIRONMENT, REPORT = (
 )
 LOCK = ".lock"
 _MAY_DIFFER = {
-    "": {"corpora", "train", "dev"},  # where they lie; what they hold is told by their fingerprints
+    "": {"corpora", "train", "dev"},  # paths; the content is compared by fingerprints
     "training": {
         "time_limit",
         "keep",
@@ -48,20 +48,20 @@ _MAY_DIFFER = {
         "track",
     },
 }
-"""What may be changed from one session of a run to the next: none of it changes what is learnt."""
+"""Settings by section that may change when a run is resumed: none of them changes the result."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Parallelism:
-    """What a run was begun on, as far as the last bits of its numbers depend on it."""
+    """What the last bits of a run's results depend on."""
 
     threads: int
-    """Of each process."""
+    """In each process."""
     processes: int
 
 
 class RunFolder:
-    """One run's folder."""
+    """The files of one run."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
@@ -70,21 +70,20 @@ class RunFolder:
         self.metrics = self.path / METRICS
 
     def check(self, *, resume: bool, overwrite: bool) -> None:
-        """Refuse a folder that may not be written to, without touching it."""
+        """Raise if the folder must not be written to; changes nothing."""
         if self.path.exists() and not self.path.is_dir():
             raise InputError("a file is in the way", path=self.path, fix="choose another --out")
         if resume and not (self.path / CONFIG).is_file():
-            raise InputError("there is no run to resume", path=self.path, fix="check --out, or leave --resume out")
-        if resume or not self._holds_anything():
+            raise InputError("no run to resume", path=self.path, fix="check --out, or omit --resume")
+        if resume or not self._has_files():
             return
         if not (self.path / CONFIG).is_file():
-            raise InputError("the folder is not empty and holds no run", path=self.path, fix="choose another --out")
+            raise InputError("the folder is not empty and is not a run", path=self.path, fix="choose another --out")
         if not overwrite:
-            fix = "go on with it by --resume, or replace it by --overwrite"
-            raise InputError("the folder holds a run already", path=self.path, fix=fix)
+            raise InputError("the folder contains a run", path=self.path, fix="use --resume or --overwrite")
 
     def begin(self, config: Mapping[str, Any]) -> None:
-        """Make the folder for a new run, without what an earlier one left; it is a run's folder all the while."""
+        """Create the folder of a new run and remove the files of an earlier one, its config last."""
         self.path.mkdir(parents=True, exist_ok=True)
         for name in (METRICS, STATUS, ENVIRONMENT, REPORT, "fillings.json", "trackers.json"):
             (self.path / name).unlink(missing_ok=True)
@@ -95,79 +94,78 @@ class RunFolder:
         write_atomically(self.path / CONFIG, text.encode())
 
     def read_config(self) -> dict[str, Any]:
-        """The resolved config of the run that is there."""
+        """The resolved config of the run."""
         mapping, _ = read_yaml(self.path / CONFIG)
         version = mapping.pop("format_version", None)
         if version != FORMAT_VERSION:
-            cause = f"the run is of format {version}, and this SpanLab reads {FORMAT_VERSION}"
-            raise InputError(cause, path=self.path / CONFIG, fix="resume it with the SpanLab that began it")
+            cause = f"the run has format {version}; this version of SpanLab reads {FORMAT_VERSION}"
+            raise InputError(cause, path=self.path / CONFIG, fix="resume with the version of SpanLab that started it")
         return mapping
 
     def initial_parallelism(self) -> Parallelism | None:
-        """What the run was begun on; None where it has not told yet."""
+        """Threads and processes of the first session; None if they are not known."""
         try:
-            told = json.loads((self.path / ENVIRONMENT).read_text(encoding="utf-8"))
-            found = {name: told.get(f"begun_{name}", told[name]) for name in ("threads", "processes")}
-            return Parallelism(threads=int(found["threads"]), processes=int(found["processes"]))
+            environment = json.loads((self.path / ENVIRONMENT).read_text(encoding="utf-8"))
+            initial = {name: environment.get(f"begun_{name}", environment[name]) for name in ("threads", "processes")}
+            return Parallelism(threads=int(initial["threads"]), processes=int(initial["processes"]))
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return None
 
     def write_environment(self, environment: Mapping[str, Any]) -> None:
-        """What this session runs on, beside what the first one ran on."""
-        begun = self.initial_parallelism() or Parallelism(
-            threads=environment["threads"], processes=environment["processes"]
-        )
-        first = {"begun_threads": begun.threads, "begun_processes": begun.processes}
-        write_json(self.path / ENVIRONMENT, {**environment, **first})
+        """Hardware and versions of this session, with the parallelism of the first."""
+        initial = self.initial_parallelism()
+        threads = environment["threads"] if initial is None else initial.threads
+        processes = environment["processes"] if initial is None else initial.processes
+        write_json(self.path / ENVIRONMENT, {**environment, "begun_threads": threads, "begun_processes": processes})
 
     def check_same(self, config: Mapping[str, Any]) -> None:
-        """Refuse to go on with another config than the run was begun with."""
+        """Raise if the config differs from that of the run in a setting that changes the result."""
         difference = _difference(self.read_config(), config)
         if difference is not None:
-            fix = "resume it with what it was begun with, or begin anew with --overwrite"
-            raise InputError(f"the run was begun with {difference}", path=self.path / CONFIG, fix=fix)
+            fix = "resume with the original settings, or start over with --overwrite"
+            raise InputError(f"the run was started with {difference}", path=self.path / CONFIG, fix=fix)
 
     def lock(self) -> AbstractContextManager[None]:
-        """Keep a second process from working on the same run."""
+        """Lock the run against other processes."""
         self.path.mkdir(parents=True, exist_ok=True)
-        return locked(self.path / LOCK, "another process is working on this run")
+        return locked(self.path / LOCK, "another process is using this run")
 
     def put_model(self, export: Callable[[Path], None]) -> None:
-        """Have the model written, and put it in the place of the one before."""
+        """Export a model and atomically replace the previous one."""
         mend_folder(self.model)
-        for left_over in self.path.glob(".model-*"):  # of an export that was killed
-            shutil.rmtree(left_over)
+        for partial in self.path.glob(".model-*"):  # of an export that was killed
+            shutil.rmtree(partial)
         new = Path(tempfile.mkdtemp(prefix=".model-", dir=self.path))
         try:
             export(new)
-            new.chmod(0o755)  # mkdtemp's own is for one user alone
+            new.chmod(0o755)  # mkdtemp gives access to the owner only
             put_folder(new, self.model)
         finally:
             shutil.rmtree(new, ignore_errors=True)
 
-    def _holds_anything(self) -> bool:
-        """Whether there is more than what a run leaves that was refused before it began."""
-        found = self.path.iterdir() if self.path.exists() else ()
-        return any(path.name != LOCK and path.suffix != ".partial" for path in found)
+    def _has_files(self) -> bool:
+        """Whether there are files beside those that a run leaves which was rejected before its first step."""
+        paths = self.path.iterdir() if self.path.exists() else ()
+        return any(path.name != LOCK and path.suffix != ".partial" for path in paths)
 
     def write_status(self, state: str, progress: Progress, steps: int) -> None:
-        """How far the run has come, for whoever looks at the folder."""
+        """Write the progress of the run."""
         best = None if progress.best is None else {"score": progress.best, "step": progress.best_step}
         status = {"state": state, "step": progress.step, "steps": steps, "seconds": progress.seconds, "best": best}
         write_json(self.path / STATUS, status)
 
 
 def _difference(before: Mapping[str, Any], now: Mapping[str, Any], prefix: str = "") -> str | None:
-    """The first setting that differs and matters, in words."""
+    """The first setting that differs and changes the result, as text."""
     harmless = _MAY_DIFFER.get(prefix.removesuffix("."), set())
     for key in [*before, *(key for key in now if key not in before)]:
         old, new = before.get(key), now.get(key)
         if old == new or key in harmless:
             continue
         if isinstance(old, Mapping) and isinstance(new, Mapping):
-            found = _difference(old, new, f"{prefix}{key}.")
-            if found is not None:
-                return found
+            difference = _difference(old, new, f"{prefix}{key}.")
+            if difference is not None:
+                return difference
         else:
             return f"{prefix}{key}={old}, not {new}"
     return None

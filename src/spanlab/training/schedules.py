@@ -26,7 +26,7 @@ def _warmup_steps(total: int, config: TrainingConfig) -> int:
 
 
 def _remaining(step: int, total: int, warmup: int, config: TrainingConfig) -> float:
-    """What is left of the way from 1 down to 0."""
+    """The schedule after the warm-up, falling from 1 to 0."""
     if config.schedule == "constant":
         return 1.0
     if config.schedule == "warmup-stable-decay":

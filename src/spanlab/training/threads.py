@@ -1,7 +1,7 @@
-"""With how many threads a run computes: a resumed one with those it was begun with, unless that cannot be.
+"""The number of CPU threads of a run: a resumed run keeps the number it started with, where possible.
 
-Sums are shared out among threads, so another number of them rounds otherwise: the run would be as good, but no longer
-the undisturbed one to the last bit.
+Threads share sums, so another number of them rounds differently: the run would be as good, but no longer equal to an
+uninterrupted one to the last bit.
 """
 
 import os
@@ -14,41 +14,43 @@ from spanlab.training.distributed import ProcessContext
 from spanlab.training.run_folder import RunFolder
 
 
-def choose_threads(asked: int, run: RunFolder, process: ProcessContext, *, resume: bool) -> tuple[int, tuple[str, ...]]:
-    """How many threads, 0 for torch's own choice, and what is to be known about it.
+def choose_threads(
+    requested: int, run: RunFolder, process: ProcessContext, *, resume: bool
+) -> tuple[int, tuple[str, ...]]:
+    """The number of threads, 0 for torch's choice, and notes for the user.
 
     Args:
-        asked: `training.threads`.
+        requested: `training.threads`.
         run: the run's folder.
-        process: where the run computes; on another device, or on another number of processes than the run was begun
-            with, threads are not what decides about the last bits.
-        resume: whether the run goes on.
+        process: device and world size; on another device, or with another world size than the run started with, results
+            differ in the last bits whatever the threads.
+        resume: whether the run is resumed.
     """
-    begun = run.initial_parallelism() if resume else None
-    if begun is None or begun.processes != process.world_size or process.device.type != "cpu":
-        return asked, ()
-    here = asked or torch.get_num_threads()
-    if begun.threads == here or (not asked and begun.threads <= _cores()):
-        return begun.threads, ()
-    differ = (
-        f"the run was begun with training.threads={begun.threads} and goes on with {here}: the last bits may differ"
-    )
-    return here, (differ if asked else f"{differ}; training.threads={begun.threads} keeps them, on {_cores()} cores",)
+    initial = run.initial_parallelism() if resume else None
+    if initial is None or initial.processes != process.world_size or process.device.type != "cpu":
+        return requested, ()
+    threads = requested or torch.get_num_threads()
+    if initial.threads == threads or (not requested and initial.threads <= _cores()):
+        return initial.threads, ()
+    note = f"the run was started with training.threads={initial.threads}, now {threads}: the last bits may differ"
+    if not requested:
+        note = f"{note}; training.threads={initial.threads} avoids this, on {_cores()} cores"
+    return threads, (note,)
 
 
 @contextmanager
-def threads_put_back() -> Iterator[None]:
-    """Afterwards, this process computes with as many threads as before."""
-    before = torch.get_num_threads()
+def restore_threads() -> Iterator[None]:
+    """Restore this process's number of threads at the end."""
+    threads = torch.get_num_threads()
     try:
         yield
     finally:
-        torch.set_num_threads(before)
+        torch.set_num_threads(threads)
 
 
 def _cores() -> int:
-    """Those that this process may use."""
+    """The cores that this process may use."""
     try:
         return len(os.sched_getaffinity(0))
-    except AttributeError:  # a system that binds no process to cores
+    except AttributeError:  # not on every system
         return os.cpu_count() or 1

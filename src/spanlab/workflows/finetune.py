@@ -24,7 +24,7 @@ from spanlab.training.distributed import current_process, process_group
 from spanlab.training.loop import Training
 from spanlab.training.records import Record
 from spanlab.training.run_folder import METRICS, STATUS, RunFolder
-from spanlab.training.threads import choose_threads, threads_put_back
+from spanlab.training.threads import choose_threads, restore_threads
 from spanlab.workflows.run import RunResult, run_training, write_report
 
 OnStart = Callable[[Training[Any], tuple[str, ...]], None]
@@ -109,7 +109,7 @@ def finetune(
 
 def run_job(job: FinetuningJob, *, on_start: OnStart | None = None, on_record: OnRecord | None = None) -> RunResult:
     """Train in this process, which may be one of several; the callbacks are called in the main process."""
-    with process_group(), threads_put_back():
+    with process_group(), restore_threads():
         settings = job.config.training
         process = current_process(settings.device, settings.precision)
         folder = RunFolder(job.out)

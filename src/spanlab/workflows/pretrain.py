@@ -22,7 +22,7 @@ from spanlab.training.distributed import current_process, process_group
 from spanlab.training.loop import Training
 from spanlab.training.records import Record
 from spanlab.training.run_folder import RunFolder
-from spanlab.training.threads import choose_threads, threads_put_back
+from spanlab.training.threads import choose_threads, restore_threads
 from spanlab.workflows.fillings import SampleFillings
 from spanlab.workflows.run import RunResult, run_training
 
@@ -81,7 +81,7 @@ def pretrain(
 
 def run_job(job: PretrainingJob, *, on_start: OnStart | None = None, on_record: OnRecord | None = None) -> RunResult:
     """Do the work of one process of the run; the callbacks are called in the first of them."""
-    with process_group(), threads_put_back():
+    with process_group(), restore_threads():
         training_config = job.recipe.training
         process = current_process(training_config.device, training_config.precision)
         run = RunFolder(job.out)

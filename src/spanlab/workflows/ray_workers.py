@@ -21,7 +21,7 @@ import torch.distributed as dist
 from spanlab.errors import InputError, MissingExtraError, RunError, SpanlabError
 from spanlab.ray_cluster import ray_cluster
 from spanlab.training.config import TrainingConfig
-from spanlab.training.interrupts import Interrupts, ask_to_stop
+from spanlab.training.interrupts import Interrupts, request_stop
 from spanlab.training.run_folder import CONFIG, RunFolder
 from spanlab.workflows.ray_signals import RemoteRunSignals
 from spanlab.workflows.run import RunResult
@@ -248,7 +248,7 @@ def _listening(desk: RemoteRunSignals) -> Iterator[None]:
             if word.closed and not done.is_set():
                 os._exit(1)
             if word.stop_signal is not None:
-                ask_to_stop(word.stop_signal)
+                request_stop(word.stop_signal)
 
     threading.Thread(target=listen, daemon=True).start()
     try:
