@@ -117,7 +117,7 @@ def test_a_prefix_ends_where_a_part_of_the_name_ends() -> None:
 
 
 def test_a_prefix_without_a_parameter_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"'objectves'.*did you mean 'objectives'.*begin with encoder, objectives"):
+    with pytest.raises(ConfigError, match=r"'objectves'.*did you mean 'objectives'.*start with encoder, objectives"):
         parameter_groups(mixture(), TrainingConfig(steps=1, lr_factors={"objectves": 10.0}))
     with pytest.raises(ConfigError, match="'enc'"):
         parameter_groups(mixture(), TrainingConfig(steps=1, lr_factors={"enc": 10.0}))
