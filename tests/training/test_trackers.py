@@ -62,10 +62,10 @@ def test_an_unknown_tracker_is_refused(tmp_path: Path) -> None:
 
 def test_a_run_remembers_its_identities_and_flattens_its_config(tmp_path: Path) -> None:
     run = TrackedRun(folder=tmp_path, name="legal", config=CONFIG)
-    assert run.identity("wandb") is None
+    assert run.id_of("wandb") is None
     run.save_id("wandb", "a1")
     run.save_id("mlflow", "b2")
-    assert (run.identity("wandb"), run.identity("mlflow")) == ("a1", "b2")
+    assert (run.id_of("wandb"), run.identity("mlflow")) == ("a1", "b2")
     assert json.loads((tmp_path / "trackers.json").read_text(encoding="utf-8")) == {"wandb": "a1", "mlflow": "b2"}
     assert run.flat_config() == {
         "seed": 3,

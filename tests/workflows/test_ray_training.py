@@ -22,7 +22,6 @@ from spanlab.text.train import TokenizerConfig, train_tokenizer
 from spanlab.training.records import read_metrics
 from spanlab.workflows.pretrain import PretrainingJob, run_job
 from spanlab.workflows.ray_training import run_on_ray
-from spanlab.workflows.ray_workers import run_workers
 from spanlab.workflows.run import RunResult
 
 TEXT = Path(__file__).parents[1] / "pretraining" / "golden_corpus.txt"
@@ -152,7 +151,7 @@ def test_losses_and_weights_are_those_of_torchrun(corpus: Path, undisturbed: Pat
 @pytest.mark.parametrize("function", [lose_the_first, lose_the_second])
 def test_a_killed_worker_costs_a_restart(function, corpus: Path, undisturbed: Path, tmp_path: Path) -> None:  # noqa: ANN001
     job = job_of(corpus, tmp_path / "run")
-    result = run_workers(function, job, job.recipe.training, workers=2)
+    result = run_on_ray(job, workers=2, function=function)
     assert (tmp_path / "run.killed").exists()
     assert result.outcome == "finished"
     assert notes_of(result.folder)[-1] in {"resumed after step 20", "resumed after step 30"}
@@ -165,7 +164,7 @@ def test_a_restart_does_not_overwrite_again(corpus: Path, undisturbed: Path, tmp
     job = job_of(corpus, tmp_path / "run")
     run_job(replace(job, recipe=load_recipe("spanbert", [*SETTINGS, "training.steps=3", "seed=7"])))
     job = replace(job, overwrite=True)
-    result = run_workers(lose_the_second, job, job.recipe.training, workers=2)
+    result = run_on_ray(job, workers=2, function=lose_the_second)
     assert notes_of(result.folder)[-1] in {"resumed after step 20", "resumed after step 30"}
     assert_same_run(result.folder, undisturbed)
 
@@ -175,7 +174,7 @@ def test_a_restart_does_not_overwrite_again(corpus: Path, undisturbed: Path, tmp
 def test_an_error_in_a_worker_is_the_user_s_error(corpus: Path, tmp_path: Path) -> None:
     job = job_of(corpus, tmp_path / "run")
     with pytest.raises(MissingExtraError, match=r"^a thing needs the 'hf' extra; pip install 'spanlab\[hf\]'$"):
-        run_workers(fail_on_the_second, job, job.recipe.training, workers=2)
+        run_on_ray(job, workers=2, function=fail_on_the_second)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -183,8 +182,8 @@ def test_an_error_in_a_worker_is_the_user_s_error(corpus: Path, tmp_path: Path) 
 @pytest.mark.usefixtures("cluster")
 def test_workers_that_are_always_lost_end_the_run(corpus: Path, tmp_path: Path) -> None:
     job = job_of(corpus, tmp_path / "run")
-    with pytest.raises(RunError, match=r"^the workers failed, after 1 restarts: .*; --resume goes on from"):
-        run_workers(lose_always, job, job.recipe.training, workers=2, restarts=1)
+    with pytest.raises(RunError, match=r"^the workers failed, after 1 restarts: .*; --resume continues from"):
+        run_on_ray(job, workers=2, restarts=1, function=lose_always)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -71,9 +71,9 @@ def predict(
     else:
         results = _on_ray(model, name, device, rows, batch_tokens=batch_tokens, first=done, workers=workers)
     if triples is not None:
-        from spanlab.workflows.triples import keep_triples
+        from spanlab.workflows.triples import write_triples
 
-        results = keep_triples(results, triples, None if coref is None else load(coref, device=device))
+        results = write_triples(results, triples, None if coref is None else load(coref, device=device))
     if chosen.name == "coref" and output is not None and output.suffix == ".conll":
         write_conll(results, output, resume=resume)
         return

@@ -1,1 +1,1 @@
-"""Whole jobs, as the commands and the Python functions of the same name do them: settings in, a finished folder out."""
+"""Complete jobs behind the commands and the Python functions of the same name: settings in, a finished folder out."""

@@ -1,4 +1,4 @@
-"""A run tried for a moment: one step to warm up, one to measure, nothing kept; and what the whole of it would take."""
+"""Estimate of the time and memory of a run, from one warm-up step and one measured step; nothing is kept."""
 
 import tempfile
 import time
@@ -16,11 +16,11 @@ from spanlab.workflows.pretrain import PretrainingJob, open_corpora
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """What a run would take here."""
+    """Estimated size, time and memory of a run on this machine."""
 
     parameters: int
     samples: int
-    """Of the first length, held-out ones aside."""
+    """Training samples, of the first sequence length."""
     steps: int
     epochs: float
     batch_size: int
@@ -30,9 +30,9 @@ class Estimate:
     seconds_per_step: float
     tokens_per_second: float
     hours: float
-    """For the whole run at this speed."""
+    """For all steps at this speed."""
     memory_gb: float
-    """The most this process has held."""
+    """Peak memory of this process."""
     checkpoint_gb: float
     notes: tuple[str, ...]
 
@@ -46,35 +46,35 @@ class Estimate:
             ("parameters", f"{self.parameters:,}"),
             ("samples", f"{self.samples:,}"),
             ("steps", f"{self.steps:,} of {self.batch_size:,} samples: {self.epochs:.1f} epochs"),
-            ("a step", f"{self.tokens_per_step:,} tokens, {self.seconds_per_step:.2f} s in {self.precision}"),
-            ("speed", f"{self.tokens_per_second:,.0f} tokens a second"),
-            ("the whole run", f"{self.hours:,.1f} hours at this speed"),
+            ("step", f"{self.tokens_per_step:,} tokens, {self.seconds_per_step:.2f} s in {self.precision}"),
+            ("speed", f"{self.tokens_per_second:,.0f} tokens/s"),
+            ("total time", f"{self.hours:,.1f} hours at this speed"),
             ("memory", f"{self.memory_gb:.2f} GB"),
-            ("a checkpoint", f"{self.checkpoint_gb:.2f} GB on disk"),
+            ("checkpoint", f"{self.checkpoint_gb:.2f} GB on disk"),
             ("first loss", f"{self.loss:.3f}"),
             *(("note", line) for line in self.notes),
         ]
 
 
 def dry_run(job: PretrainingJob) -> Estimate:
-    """Try two steps of a job."""
+    """Run two steps of a job and extrapolate."""
     keep_freed_memory()
     training = job.recipe.training
     process = current_process(training.device, training.precision)
-    work, beginning = build_work(job.recipe, open_corpora(job.data), job.init)
-    steps = training.total_steps(work.data.steps_per_epoch)
+    spec, initial_model = build_work(job.recipe, open_corpora(job.data), job.init)
+    steps = training.total_steps(spec.data.steps_per_epoch)
     with tempfile.TemporaryDirectory() as scratch:
-        train_step = TrainStep(work, training, process, steps, Path(scratch))
+        train_step = TrainStep(spec, training, process, steps, Path(scratch))
         first = train_step.step(0, stop=False)
-        began = time.perf_counter()
+        start = time.perf_counter()
         second = train_step.step(min(1, steps - 1), stop=False)
-        seconds = time.perf_counter() - began
-    parameters = sum(parameter.numel() for parameter in work.criterion.parameters())
+        seconds = time.perf_counter() - start
+    parameters = sum(parameter.numel() for parameter in spec.criterion.parameters())
     return Estimate(
         parameters=parameters,
-        samples=round(work.data.steps_per_epoch * training.batch_size),
+        samples=round(spec.data.steps_per_epoch * training.batch_size),
         steps=steps,
-        epochs=work.data.epoch(steps),
+        epochs=spec.data.epoch(steps),
         batch_size=training.batch_size,
         tokens_per_step=second.tokens,
         precision=process.precision,
@@ -83,6 +83,6 @@ def dry_run(job: PretrainingJob) -> Estimate:
         tokens_per_second=second.tokens / seconds,
         hours=seconds * steps / 3600,
         memory_gb=peak_memory_gb(process.device.type),
-        checkpoint_gb=parameters * 12 / 1e9,  # weights and two moments, in single precision
-        notes=beginning.notes,
+        checkpoint_gb=parameters * 12 / 1e9,  # weights and two moments in fp32
+        notes=initial_model.notes,
     )

@@ -1,21 +1,29 @@
-"""Pre-training from a recipe to a run folder: what `spanlab pretrain` and `spanlab.pretrain` do.
+"""Pre-training from a recipe to a run folder: `spanlab pretrain` and `spanlab.pretrain`.
 
 The same function runs in one process, in each process that torchrun starts, and in each worker of Ray Train.
 """
 
 import hashlib
+import json
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import yaml
+from torch import nn
 
-from spanlab.atomic_io import readable_disk_errors
+from spanlab.atomic_io import readable_disk_errors, write_json
 from spanlab.config import to_mapping
+from spanlab.arrays import Flags
+from spanlab.corpus import PreparedCorpus
 from spanlab.corpus.manifest import MANIFEST
+from spanlab.encoder import Model
 from spanlab.errors import InputError
+from spanlab.inference.fill import Filler
+from spanlab.objectives import Mixture, ReplacedToken
 from spanlab.pretraining.build import WeightedCorpus, build_work
 from spanlab.pretraining.recipe import Recipe, load_recipe
 from spanlab.training.distributed import current_process, process_group
@@ -23,16 +31,18 @@ from spanlab.training.loop import Training
 from spanlab.training.records import Record
 from spanlab.training.run_folder import RunFolder
 from spanlab.training.threads import choose_threads, restore_threads
-from spanlab.workflows.fillings import SampleFillings
-from spanlab.workflows.run import RunResult, run_training
+from spanlab.workflows.run import Moment, RunResult, run_training
 
 OnStart = Callable[[Training[Any], tuple[str, ...]], None]
 OnRecord = Callable[[Record], None]
+FILLINGS = "fillings.json"
+_SAMPLES, _CONTEXT, _MASKS = 4, 24, 3
+"""Fill-mask samples, tokens of context on each side, masks in each."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PretrainingJob:
-    """Everything a pre-training run is asked for."""
+    """The arguments of a pre-training run."""
 
     recipe: Recipe
     data: tuple[str, ...]
@@ -54,14 +64,14 @@ def pretrain(
     on_record: OnRecord | None = None,
     **overrides: Any,  # noqa: ANN401 (sections and values of a recipe)
 ) -> RunResult:
-    """Pre-train by a recipe, as `spanlab pretrain` does; prints nothing.
+    """Pre-train a model by a recipe, as `spanlab pretrain` does; prints nothing.
 
     Args:
         recipe: a shipped name or a YAML file.
         data: prepared corpora, each a folder or `"folder:weight"`.
         out: the run folder.
         init: a model folder or hub id to continue from.
-        resume: go on with the run in `out`.
+        resume: continue the run in `out`.
         overwrite: replace the run in `out`.
         on_record: called with every record of the run.
         overrides: sections and values, such as `size="mini", training={"steps": 1000}`; of the recipe's `data` section,
@@ -80,7 +90,7 @@ def pretrain(
 
 
 def run_job(job: PretrainingJob, *, on_start: OnStart | None = None, on_record: OnRecord | None = None) -> RunResult:
-    """Do the work of one process of the run; the callbacks are called in the first of them."""
+    """Run the job in this process, one of those of the run; callbacks are called on the main process."""
     with process_group(), restore_threads():
         training_config = job.recipe.training
         process = current_process(training_config.device, training_config.precision)
@@ -91,30 +101,30 @@ def run_job(job: PretrainingJob, *, on_start: OnStart | None = None, on_record: 
         config = describe(job, corpora)
         if job.resume:
             run.check_same(config)
-        threads, about_threads = choose_threads(training_config.threads, run, process, resume=job.resume)
+        threads, thread_notes = choose_threads(training_config.threads, run, process, resume=job.resume)
         with run.lock() if process.is_main else nullcontext():
-            work, beginning = build_work(job.recipe, corpora, job.init, processes=process.world_size)
-            training = Training(work, replace(training_config, threads=threads), run, process, seed=job.recipe.seed)
-            if process.is_main and not job.resume:  # once nothing is left to be refused
-                with readable_disk_errors(run.path, "make room"):
+            spec, initial_model = build_work(job.recipe, corpora, job.init, processes=process.world_size)
+            training = Training(spec, replace(training_config, threads=threads), run, process, seed=job.recipe.seed)
+            if process.is_main and not job.resume:  # after everything is validated
+                with readable_disk_errors(run.path, "free some space"):
                     run.begin(config)
             process.barrier()
-            notes = (*beginning.notes, *about_threads, *(training.resume() if job.resume else ()))
+            notes = (*initial_model.notes, *thread_notes, *(training.resume() if job.resume else ()))
             if on_start is not None and process.is_main:
                 on_start(training, notes)
-            fillings = SampleFillings(corpora[0].corpus, job.recipe.data.longest)
-            return run_training(training, config, notes, on_begin_and_end=fillings.note, on_record=on_record)
+            samples = FillMaskSamples(corpora[0].corpus, job.recipe.data.longest)
+            return run_training(training, config, notes, on_begin_and_end=samples.write, on_record=on_record)
 
 
 def open_corpora(names: Sequence[str]) -> list[WeightedCorpus]:
-    """The prepared corpora of a job."""
+    """Open the prepared corpora of a job."""
     if not names:
-        raise InputError("no corpus is given", fix="name a prepared one with --data DIR (spanlab prepare makes it)")
+        raise InputError("no corpus given", fix="use --data DIR with a corpus made by spanlab prepare")
     return [WeightedCorpus.parse(name) for name in names]
 
 
 def describe(job: PretrainingJob, corpora: Sequence[WeightedCorpus]) -> dict[str, Any]:
-    """The resolved config, as it is kept in the run folder and compared when the run is resumed."""
+    """The resolved config for the run folder, which is compared when the run is resumed."""
     manifests = [(item.corpus.folder / MANIFEST).read_bytes() for item in corpora]
     return {
         **to_mapping(job.recipe),
@@ -126,5 +136,59 @@ def describe(job: PretrainingJob, corpora: Sequence[WeightedCorpus]) -> dict[str
 
 
 def yaml_of(recipe: Recipe) -> str:
-    """A recipe as resolved, in the form that can be given back as a recipe file."""
+    """A resolved recipe as YAML, usable as a recipe file."""
     return yaml.safe_dump(to_mapping(recipe), sort_keys=False, allow_unicode=True)
+
+
+class FillMaskSamples:
+    """Predictions for the same few masked texts of a corpus, before and after a run."""
+
+    def __init__(self, corpus: PreparedCorpus, length: int) -> None:
+        """`length`: the maximum sequence length of the model."""
+        self._tokenizer, self._texts = corpus.tokenizer, masked_texts(corpus, min(_CONTEXT, length // 4))
+
+    def write(self, criterion: nn.Module, folder: Path, moment: Moment) -> None:
+        """Fill the masks now and write the results to the run folder; "before" is kept from the first session."""
+        path, model = folder / FILLINGS, _mlm_model(criterion)
+        fillings = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        if model is None or (moment == "before" and moment in fillings):
+            return
+        filler = Filler.from_model(model, self._tokenizer)
+        fillings[moment] = []
+        for text in self._texts:
+            # At its edges a text may be tokenized into more tokens than it had, and be too long.
+            with suppress(InputError):
+                fillings[moment].append(filler.fill(text, top=3).to_dict())
+        write_json(path, fillings)
+
+
+def _mlm_model(criterion: nn.Module) -> Model | None:
+    """The encoder and heads that predict masked tokens; None if the system has none."""
+    if isinstance(criterion, ReplacedToken):
+        return Model(criterion.pair.generator, {"mlm": criterion.pair.generator_head})
+    if isinstance(criterion, Mixture) and "mlm" in criterion.heads:
+        heads = {name: head for name, head in criterion.heads.items() if name in {"mlm", "sbo"}}
+        return Model(criterion.encoder, heads)
+    return None
+
+
+def masked_texts(corpus: PreparedCorpus, context: int) -> list[str]:
+    """A few evenly spaced passages of the corpus, each a run of masks with `context` tokens on either side."""
+    tokenizer, tokens = corpus.tokenizer, corpus.counts.tokens
+    if tokenizer.mask_id is None:
+        return []
+    texts = []
+    for index in range(_SAMPLES):
+        middle = tokens * (2 * index + 1) // (2 * _SAMPLES)
+        start, stop = max(0, middle - context), min(tokens, middle + context)
+        passage = corpus.read([start], [stop])
+        word = _nearest_word(passage.word_starts, middle - start)
+        ids = passage.ids.copy()
+        ids[word : word + _MASKS] = tokenizer.mask_id
+        texts.append(tokenizer.decode(ids.tolist()))
+    return texts
+
+
+def _nearest_word(word_starts: Flags, position: int) -> int:
+    starts = np.flatnonzero(word_starts)
+    return int(starts[np.argmin(np.abs(starts - position))]) if len(starts) else position

@@ -1,6 +1,6 @@
-"""Where the workers of a Ray run and the process that started it leave word for each other.
+"""Signals between the workers of a Ray run and the driver, the process that started it.
 
-The desk is an actor beside that process, so it outlives any worker; when the process is gone, so is the desk.
+They go through an actor on the driver's machine, which outlives any worker and ends with the driver.
 """
 
 import signal
@@ -14,75 +14,75 @@ Outcome = RunResult | Exception
 
 @dataclass(frozen=True, kw_only=True)
 class RunState:
-    """What was left at the desk."""
+    """The state of a Ray run, as known to the actor."""
 
     outcome: Outcome | None = None
-    """How the run has ended, once it has."""
+    """The result or the error of the run, once it has ended."""
     stop_signal: signal.Signals | None = None
-    """The signal by which the run is asked to save its state and end."""
+    """The signal that asks the run to write a checkpoint and end."""
     closed: bool = False
-    """Nobody waits for the run any more."""
+    """The driver no longer waits for the run."""
 
 
 class RunSignals:
-    """The actor itself."""
+    """The actor."""
 
     def __init__(self) -> None:
         self._outcome: Outcome | None = None
         self._stop_signal: signal.Signals | None = None
 
     def read(self) -> RunState:
-        """Everything that was left here."""
+        """The current state."""
         return RunState(outcome=self._outcome, stop_signal=self._stop_signal)
 
     def end(self, outcome: Outcome) -> None:
-        """The run is over; what was said first counts."""
+        """Set the outcome of the run; the first one counts."""
         if self._outcome is None:
             self._outcome = outcome
 
-    def ask_to_stop(self, number: signal.Signals) -> None:
-        """The run is to end."""
+    def request_stop(self, number: signal.Signals) -> None:
+        """Ask the run to stop."""
         self._stop_signal = number
 
 
 @dataclass(frozen=True)
 class RemoteRunSignals:
-    """A desk as it is reached from anywhere in the cluster."""
+    """The handle of a `RunSignals` actor, usable anywhere in the cluster."""
 
     actor: Any
 
     @classmethod
     def open(cls) -> "RemoteRunSignals":
-        """A new desk on the machine of this process."""
+        """Start a new actor on the machine of this process."""
         import ray
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-        return cls(ray.remote(num_cpus=0, scheduling_strategy=here)(RunSignals).remote())
+        this_node = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+        return cls(ray.remote(num_cpus=0, scheduling_strategy=this_node)(RunSignals).remote())
 
     def read(self) -> RunState:
-        """Everything that was left at the desk."""
+        """The current state; `closed` once the actor is gone."""
         import ray
 
         try:
-            word = ray.get(self.actor.read.remote())
+            state = ray.get(self.actor.read.remote())
         except ray.exceptions.RayActorError:
             return RunState(closed=True)
-        assert isinstance(word, RunState)
-        return word
+        assert isinstance(state, RunState)
+        return state
 
     def end(self, outcome: Outcome) -> None:
-        """Tell how the run has ended."""
+        """Report the outcome of the run."""
         import ray
 
         ray.get(self.actor.end.remote(outcome))
 
-    def ask_to_stop(self, number: signal.Signals) -> None:
-        """Ask the run to save its state and end."""
-        self.actor.ask_to_stop.remote(number)
+    def request_stop(self, number: signal.Signals) -> None:
+        """Ask the run to write a checkpoint and end."""
+        self.actor.request_stop.remote(number)
 
     def close(self) -> None:
-        """Wait for the run no more: what is left of it ends at once."""
+        """Kill the actor: workers that are still running end at once."""
         import ray
 
         ray.kill(self.actor)

@@ -1,4 +1,4 @@
-"""A run followed to its end: its records into `metrics.jsonl`, to trackers and the caller, and into `report.html`."""
+"""Runs a training loop to its end: records go to `metrics.jsonl`, trackers and the caller, and into `report.html`."""
 
 import signal
 from collections.abc import Callable, Mapping
@@ -19,12 +19,12 @@ from spanlab.training.trackers import open_trackers
 
 Moment = Literal["before", "after"]
 OnBeginAndEnd = Callable[[nn.Module, Path, Moment], None]
-FIX_FULL_DISK = "make room and go on with --resume; the last checkpoint is whole"
+FIX_FULL_DISK = "free some space and continue with --resume; the last checkpoint is intact"
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunResult:
-    """What came of a run."""
+    """The outcome of a run."""
 
     folder: Path
     outcome: Outcome
@@ -35,7 +35,7 @@ class RunResult:
 
     @property
     def model(self) -> Path:
-        """The folder of the model: the best on held-out data, without any the newest."""
+        """The folder of the model: the best on held-out data; without held-out data, the newest."""
         return self.folder / "model"
 
     def to_dict(self) -> dict[str, Any]:
@@ -58,15 +58,15 @@ def run_training(
     sections: Callable[[], tuple[Section, ...]] = tuple,
     on_record: Callable[[Record], None] | None = None,
 ) -> RunResult:
-    """Train to the end; Ctrl-C ends as it does everywhere, once the state is saved.
+    """Train to the end; Ctrl-C raises KeyboardInterrupt once a checkpoint is written.
 
     Args:
-        training: the run, begun or resumed.
-        config: as it is kept in the run folder.
-        notes: what is to be known about its beginning.
+        training: the run, new or resumed.
+        config: the config of the run folder.
+        notes: notes for the user about the start of the run.
         on_begin_and_end: called with the model, the folder and "before" or "after" when the run begins and ends.
-        sections: what the report shows beside curves and settings, asked for at the end.
-        on_record: called with every record, on the first process.
+        sections: called at the end; sections of the report beside curves and settings.
+        on_record: called with every record, on the main process.
     """
     run = training.run
     scores: Mapping[str, float] = {}
@@ -94,7 +94,7 @@ def run_training(
 def _consumers(
     training: Training[Any], config: Mapping[str, Any], notes: tuple[str, ...], stack: ExitStack
 ) -> list[Callable[[Record], None]]:
-    """What takes every record on the first process: the metrics file and the trackers, closed with the stack."""
+    """The consumers of records on the main process, metrics file and trackers; closed with the stack."""
     run = training.run
     run.write_environment(describe_environment(processes=training.process.world_size, notes=list(notes)))
     metrics = MetricsFile(run.metrics)
@@ -107,11 +107,13 @@ def _consumers(
 
 
 def _call(on_begin_and_end: OnBeginAndEnd | None, training: Training[Any], moment: Moment) -> None:
-    model = None if on_begin_and_end is None else training.unsharded_model()
-    if model is not None and on_begin_and_end is not None:
+    if on_begin_and_end is None:
+        return
+    model = training.unsharded_model()
+    if model is not None:
         on_begin_and_end(model, training.run.path, moment)
 
 
 def write_report(folder: Path, sections: tuple[Section, ...] = ()) -> None:
-    """The page of a run, as far as it has come."""
+    """Write the report of a run, finished or not."""
     write_atomically(folder / REPORT, run_page(folder, sections).encode())

@@ -1,4 +1,4 @@
-"""Predicted relations, on their way out, also to a file of triples; a coreference model joins their entities."""
+"""Predicted relations as a file of triples; the clusters of a coreference model link their entities."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -10,16 +10,16 @@ from spanlab.tasks.relation.data import RelationResult
 from spanlab.tasks.relation.triples import Clusters, TripleFile
 from spanlab.tasks.result import Result
 
-_PORTION = 256
+_BATCH = 256
 """Documents whose clusters are predicted at once."""
 
 
-def keep_triples(results: Iterator[Result], path: Path, coref: Predictor | None = None) -> Iterator[Result]:
-    """The same results; their relations are in the file once the last has come out."""
+def write_triples(results: Iterator[Result], path: Path, coref: Predictor | None = None) -> Iterator[Result]:
+    """Pass results through and write their relations to a file, which is complete after the last result."""
     name = None if coref is None else coref_task(coref)
     with TripleFile(path) as file:
-        while portion := list(islice(results, _PORTION)):
-            for result, clusters in zip(portion, _clusters(portion, coref, name), strict=True):
+        while batch := list(islice(results, _BATCH)):
+            for result, clusters in zip(batch, _clusters(batch, coref, name), strict=True):
                 assert isinstance(result, RelationResult)
                 file.add(result, clusters)
                 yield result
@@ -30,11 +30,11 @@ def coref_task(predictor: Predictor) -> str:
     for name, task in predictor.model.tasks.items():
         if task.name == "coref":
             return name
-    raise InputError("not a coreference model", path=predictor.model.folder, fix="train one by spanlab finetune coref")
+    raise InputError("not a coreference model", path=predictor.model.folder, fix="train one with spanlab finetune coref")
 
 
-def _clusters(portion: list[Result], coref: Predictor | None, name: str | None) -> list[Clusters]:
+def _clusters(batch: list[Result], coref: Predictor | None, name: str | None) -> list[Clusters]:
     if coref is None:
-        return [()] * len(portion)
-    texts = [result.source for result in portion if isinstance(result, RelationResult)]
-    return [found.to_dict()["clusters"] for found in coref.predict(texts, task=name)]
+        return [()] * len(batch)
+    texts = [result.source for result in batch if isinstance(result, RelationResult)]
+    return [result.to_dict()["clusters"] for result in coref.predict(texts, task=name)]

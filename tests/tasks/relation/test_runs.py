@@ -15,7 +15,7 @@ from spanlab.inference.load import load
 from spanlab.inference.predictor import Predictor
 from spanlab.tasks.formats.row import Row
 from spanlab.tasks.relation.data import RelationResult
-from spanlab.workflows.triples import keep_triples
+from spanlab.workflows.triples import write_triples
 from tests.cli.run import run_here
 from tests.tasks.relation.test_files import SEMEVAL
 from tests.tasks.relation.test_task import ENTITIES, ROWS, SINGLE, TEXT, fit, gold, told
@@ -143,7 +143,7 @@ def test_a_coreference_model_joins_the_entities_of_triples(tmp_path: Path) -> No
     task, examples = fit(ROWS, head="joint")
     results: Iterator[Any] = iter([task.read_result(Row(values=ROWS[0]), 0, examples[0])])
     path = tmp_path / "x.csv"
-    assert len(list(keep_triples(results, path, cast(Predictor, CorefModel())))) == 1
+    assert len(list(write_triples(results, path, cast(Predictor, CorefModel())))) == 1
     with path.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     assert [row["subject"] for row in rows if row["relation"] == "was in"] == ["O'Neill", "O'Neill", "Mr. Brown"]
