@@ -65,7 +65,7 @@ def test_a_run_remembers_its_identities_and_flattens_its_config(tmp_path: Path) 
     assert run.id_of("wandb") is None
     run.save_id("wandb", "a1")
     run.save_id("mlflow", "b2")
-    assert (run.id_of("wandb"), run.identity("mlflow")) == ("a1", "b2")
+    assert (run.id_of("wandb"), run.id_of("mlflow")) == ("a1", "b2")
     assert json.loads((tmp_path / "trackers.json").read_text(encoding="utf-8")) == {"wandb": "a1", "mlflow": "b2"}
     assert run.flat_config() == {
         "seed": 3,

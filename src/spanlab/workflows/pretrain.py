@@ -15,9 +15,9 @@ import numpy as np
 import yaml
 from torch import nn
 
+from spanlab.arrays import Flags
 from spanlab.atomic_io import readable_disk_errors, write_json
 from spanlab.config import to_mapping
-from spanlab.arrays import Flags
 from spanlab.corpus import PreparedCorpus
 from spanlab.corpus.manifest import MANIFEST
 from spanlab.encoder import Model

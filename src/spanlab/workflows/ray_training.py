@@ -202,7 +202,7 @@ def _change_directory(directory: str) -> None:
 
 
 def _current_job(arguments: _WorkerArguments) -> PretrainingJob | None:
-    """The job; resuming its run once that has started; None if the run is over and Ray only restarts a failed worker."""
+    """The job; with `resume` once its run has started; None if the run is over and Ray restarted a failed worker."""
     state = arguments.signals.read()
     if state.closed or state.stop_signal is not None or state.outcome is not None:
         return None

@@ -30,7 +30,9 @@ def coref_task(predictor: Predictor) -> str:
     for name, task in predictor.model.tasks.items():
         if task.name == "coref":
             return name
-    raise InputError("not a coreference model", path=predictor.model.folder, fix="train one with spanlab finetune coref")
+    raise InputError(
+        "not a coreference model", path=predictor.model.folder, fix="train one with spanlab finetune coref"
+    )
 
 
 def _clusters(batch: list[Result], coref: Predictor | None, name: str | None) -> list[Clusters]:
