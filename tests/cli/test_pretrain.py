@@ -47,7 +47,7 @@ def test_what_is_missing_is_named(spanlab: Spanlab, small_corpus: Path, tmp_path
     out, nowhere = tmp_path / "run", tmp_path / "nowhere"
     run = ("pretrain", "spanbert", *SMALLEST, "training.steps=1")
     assert refusal(spanlab(*run, "--out", out)) == (
-        "no corpus is given; name a prepared one with --data DIR (spanlab prepare makes it)"
+        "no corpus given; use --data DIR with a corpus made by spanlab prepare"
     )
     assert refusal(spanlab(*run, "--data", small_corpus)) == "no run folder is given; name one with --out DIR"
     assert refusal(spanlab(*run, "--data", nowhere, "--out", out)).startswith(f"{nowhere}: no such folder")
