@@ -154,7 +154,10 @@ def test_a_step_is_one_task_and_the_same_whenever_it_is_asked_for() -> None:
         others = again.step(number, rank=0, world_size=1)
         assert [id_of(batch) for batch in batches] == [id_of(batch) for batch in others]
         halves = [
-            sample.example for part in range(2) for b in data.step(number, rank=part, world_size=2) for sample in b.samples
+            sample.example
+            for part in range(2)
+            for b in data.step(number, rank=part, world_size=2)
+            for sample in b.samples
         ]
         assert sorted(halves) == sorted(sample.example for batch in batches for sample in batch.samples)
     orders = [[data.step(n, rank=0, world_size=1)[0].task for n in range(10 * e, 10 * e + 10)] for e in range(2)]
