@@ -50,7 +50,7 @@ def decode_all(task: AnyTask, examples: Sequence[Any], samples: Sequence[Sample]
 
 def run_head(task: AnyTask, encoder: Encoder, head: Any, samples: Sequence[Sample], *, batch_tokens: int) -> list[Any]:
     network = MultiTaskNetwork(encoder, {task.name: head})
-    return compute_outputs(network, samples, task=task.name, batch_tokens=batch_tokens, process=PROCESS)
+    return compute_outputs(network, {task.name: samples}, batch_tokens=batch_tokens, process=PROCESS)[task.name]
 
 
 def predict(task: AnyTask, encoder: Encoder, head: Any, examples: Sequence[Any], frame: Windower) -> list[Any]:

@@ -11,9 +11,9 @@ from spanlab.encoder import Encoder, build_encoder, preset, save_model
 from spanlab.errors import ConfigError
 from spanlab.inference.load import load
 from spanlab.tasks.classification import Classification, ClassificationConfig
+from spanlab.tasks.heads import SequenceTaskHead, pool_tokens
 from spanlab.tasks.network import MultiTaskNetwork, encode_samples
 from spanlab.tasks.sample import Sample, SampleBatch, pack_samples
-from spanlab.tasks.sequence_head import SequenceTaskHead, summary_tokens
 from spanlab.tasks.windows import Windower
 from spanlab.text import Tokenizer, TokenizerConfig, train_tokenizer
 from spanlab.text.tokenizer import Kind
@@ -85,7 +85,7 @@ def test_what_is_said_is_the_inner_heads() -> None:
 
 
 def test_it_is_for_causal_encoders() -> None:
-    with pytest.raises(ConfigError, match="this bert sees what follows; take auxiliary_lm=0"):
+    with pytest.raises(ConfigError, match="bert is bidirectional; use auxiliary_lm=0"):
         Classification.fit(ClassificationConfig(auxiliary_lm=0.5), read(Classification, ROWS)).head(tiny_encoder())
     with pytest.raises(ConfigError, match="'auxiliary_lm' is -1"):
         ClassificationConfig(auxiliary_lm=-1.0)
@@ -101,7 +101,7 @@ def test_the_token_that_stands_for_a_text(system: str, tokens: str, kind: Kind) 
     assert isinstance(head, SequenceTaskHead)
     batch = pack_samples(SampleBatch(task="classification", samples=tuple(samples)))
     encoded = encode_samples(encoder, batch)
-    found = summary_tokens(encoded, last=head.last)
+    found = pool_tokens(encoded, last=head.last)
     ends = torch.cumsum(batch.lengths_B, 0)
     places = ends - 1 if system != "bert" else ends - batch.lengths_B
     torch.testing.assert_close(found, encoded.hidden_ND[places])

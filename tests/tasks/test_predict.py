@@ -14,7 +14,7 @@ from spanlab.tasks.adapters import TaskAdapterConfig, TaskAdapters
 from spanlab.tasks.classification import Classification
 from spanlab.tasks.ner.task import NamedEntities
 from spanlab.tasks.network import MultiTaskNetwork
-from spanlab.tasks.predict import compute_outputs, compute_together
+from spanlab.tasks.predict import compute_outputs
 from spanlab.tasks.sample import Sample
 from spanlab.tasks.similarity import Similarity
 from tests.tasks.making import PROCESS, read, tiny_encoder, windower
@@ -60,7 +60,7 @@ def several(lengths: tuple[int, int] = (64, 64)) -> tuple[MultiTaskNetwork, dict
 
 def alone(network: MultiTaskNetwork, samples: dict[str, list[Sample]]) -> dict[str, list[Any]]:
     return {
-        name: compute_outputs(network, each, task=name, batch_tokens=500, process=PROCESS)
+        name: compute_outputs(network, {name: each}, batch_tokens=500, process=PROCESS)[name]
         for name, each in samples.items()
     }
 
@@ -76,19 +76,19 @@ def assert_same(found: dict[str, list[Any]], wanted: dict[str, list[Any]]) -> No
 @pytest.mark.parametrize("lengths", [(64, 64), (64, 32)])
 def test_every_task_says_what_it_says_alone(lengths: tuple[int, int], batch_tokens: int) -> None:
     network, samples = several(lengths)
-    assert_same(compute_together(network, samples, batch_tokens=batch_tokens, process=PROCESS), alone(network, samples))
+    assert_same(compute_outputs(network, samples, batch_tokens=batch_tokens, process=PROCESS), alone(network, samples))
 
 
 def test_a_text_is_encoded_once_for_all_tasks() -> None:
     network, samples = several()
     shared = {name: samples[name] for name in ("labels", "names")}
     with counted(network.encoder) as passes:
-        compute_together(network, shared, batch_tokens=10_000, process=PROCESS)
+        compute_outputs(network, shared, batch_tokens=10_000, process=PROCESS)
     different = {sample.sequences[0].ids.tobytes(): sample.tokens for sample in samples["labels"]}
     assert passes == [sum(different.values())]
     assert len(different) < len(samples["labels"])
     with counted(network.encoder) as passes:
-        compute_together(network, samples, batch_tokens=100, process=PROCESS)
+        compute_outputs(network, samples, batch_tokens=100, process=PROCESS)
     # The windows of the long text are one example: it is computed in turns of at most so many tokens.
     assert max(passes) <= 100
     assert len(passes) > 2
@@ -102,7 +102,7 @@ def test_own_poolers_share_the_pass_and_adapters_do_not() -> None:
     pooled = MultiTaskNetwork(network.encoder, {n: network.head(n) for n in samples}, adapters={"labels": own})
     shared = {name: samples[name] for name in ("labels", "names")}
     with counted(network.encoder) as passes:
-        found = compute_together(pooled, shared, batch_tokens=10_000, process=PROCESS)
+        found = compute_outputs(pooled, shared, batch_tokens=10_000, process=PROCESS)
     assert len(passes) == 1
     assert_same(found, alone(pooled, shared))
     assert not np.allclose(found["labels"][0], wanted["labels"][0])
@@ -110,7 +110,7 @@ def test_own_poolers_share_the_pass_and_adapters_do_not() -> None:
     torch.nn.init.normal_(adapted.adapters[0].up)  # type: ignore[arg-type]
     changed = MultiTaskNetwork(network.encoder, {n: network.head(n) for n in samples}, adapters={"labels": adapted})
     with counted(network.encoder) as passes:
-        found = compute_together(changed, shared, batch_tokens=10_000, process=PROCESS)
+        found = compute_outputs(changed, shared, batch_tokens=10_000, process=PROCESS)
     assert len(passes) == 2
     assert_same(found, alone(changed, shared))
     assert_same({"names": found["names"]}, {"names": wanted["names"]})

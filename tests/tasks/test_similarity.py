@@ -10,11 +10,10 @@ import torch.nn.functional as F
 from spanlab.encoder import Encoder, load_model
 from spanlab.errors import InputError
 from spanlab.tasks.config import TaskDataConfig
-from spanlab.tasks.embedding import embed_texts
 from spanlab.tasks.formats.row import Row
 from spanlab.tasks.model import windower_for
 from spanlab.tasks.network import MultiTaskNetwork
-from spanlab.tasks.predict import compute_outputs
+from spanlab.tasks.predict import compute_outputs, embed_texts
 from spanlab.tasks.sample import SampleBatch, pack_samples
 from spanlab.tasks.similarity import PairLabelResult, Similarity, SimilarityConfig, SimilarityExample, SimilarityResult
 from spanlab.text import Tokenizer
@@ -72,7 +71,7 @@ def test_the_squared_loss_of_a_cross_encoder(parts: tuple[Encoder, Tokenizer]) -
     samples = task.encode(SCORED, windower_for(encoder, tokenizer, task.config.data), labelled=True)
     criterion = MultiTaskNetwork(encoder, {"s": head}).eval()
     loss = criterion(pack_samples(SampleBatch(task="s", samples=tuple(samples)))).value
-    outputs = compute_outputs(criterion, samples, task="s", batch_tokens=100, process=HERE)
+    outputs = compute_outputs(criterion, {"s": samples}, batch_tokens=100, process=HERE)["s"]
     scores = torch.tensor(np.concatenate(outputs))
     torch.testing.assert_close(loss, F.mse_loss(scores, torch.tensor([4.5, 1.0])))
     result = task.decode(0, SCORED[0], samples[:1], outputs[:1])
@@ -90,8 +89,8 @@ def test_the_towers_cosine_is_that_of_the_embeddings(parts: tuple[Encoder, Token
     samples = task.encode(few, windower, labelled=True)
     assert len(samples) == 2
     cosines = compute_outputs(
-        MultiTaskNetwork(encoder, {"s": task.head(encoder)}), samples, task="s", batch_tokens=64, process=HERE
-    )
+        MultiTaskNetwork(encoder, {"s": task.head(encoder)}), {"s": samples}, batch_tokens=64, process=HERE
+    )["s"]
     texts = [text for example in few for text in (example.text_a, example.text_b)]
     vectors = embed_texts(encoder, windower, texts, batch_tokens=64, process=HERE)
     assert np.linalg.norm(vectors, axis=1) == pytest.approx(np.ones(4), abs=1e-5)
@@ -108,8 +107,8 @@ def test_labels_of_pairs(parts: tuple[Encoder, Tokenizer]) -> None:
     task = Similarity.fit(SimilarityConfig(class_weights="balanced"), LABELLED)
     samples = task.encode(LABELLED, windower_for(encoder, tokenizer, task.config.data), labelled=True)
     outputs = compute_outputs(
-        MultiTaskNetwork(encoder, {"s": task.head(encoder)}), samples, task="s", batch_tokens=100, process=HERE
-    )
+        MultiTaskNetwork(encoder, {"s": task.head(encoder)}), {"s": samples}, batch_tokens=100, process=HERE
+    )["s"]
     results = [task.decode(n, LABELLED[n], samples[n : n + 1], outputs[n : n + 1]) for n in range(2)]
     assert all(isinstance(result, PairLabelResult) for result in results)
     scores = task.score(LABELLED, results)

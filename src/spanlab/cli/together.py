@@ -15,7 +15,7 @@ def answers_together(
 ) -> Iterator[dict[str, Any]]:
     """One object an input after the first `done`: its id, and under `tasks` what each task says."""
     from spanlab.tasks.formats.reading import read_rows
-    from spanlab.tasks.predict import joint_shape
+    from spanlab.tasks.formats.row import joint_shape
 
     names = predictor.model.names_of(tasks.split(",") if "," in tasks else tasks)
     shape = joint_shape([predictor.model.tasks[name].shape for name in names])

@@ -18,7 +18,7 @@ from spanlab.tasks.config import TaskConfig
 from spanlab.tasks.examples import Examples, check_known_labels, encode_examples, fit_task, read_labelled
 from spanlab.tasks.model import windower_for
 from spanlab.tasks.network import MultiTaskNetwork
-from spanlab.tasks.predict import compute
+from spanlab.tasks.predict import compute_outputs, group_by_example
 from spanlab.tasks.result import Mistake, Result, Scores
 from spanlab.tasks.sample import Sample
 from spanlab.tasks.table import find_task
@@ -99,14 +99,9 @@ class TaskData:
         assert self.dev is not None
         if self._dev_samples is None:
             self._dev_samples = self._encode(self.dev, labelled=False)
-        computed = compute(
-            network,
-            self.dev.examples,
-            self._dev_samples,
-            name=self.name,
-            batch_tokens=self.config.data.batch_tokens,
-            process=process,
-        )
+        samples = {self.name: self._dev_samples}
+        outputs = compute_outputs(network, samples, batch_tokens=self.config.data.batch_tokens, process=process)
+        computed = group_by_example(self.dev.examples, self._dev_samples, outputs[self.name])
         self.task = computed.tune(self.task)
         self._dev_results = computed.decode(self.task)
         self.scores = self.task.score(self.dev.examples, self._dev_results)

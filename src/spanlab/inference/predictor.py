@@ -13,12 +13,11 @@ from numpy.typing import NDArray
 from spanlab.errors import InputError
 from spanlab.tasks.base import AnyTask
 from spanlab.tasks.config import TaskDataConfig
-from spanlab.tasks.embedding import embed_texts
 from spanlab.tasks.examples import check_known_labels, encode_examples, read_labelled
 from spanlab.tasks.formats.row import Row
 from spanlab.tasks.model import ALL, TaskModel, windower_for
 from spanlab.tasks.network import MultiTaskNetwork
-from spanlab.tasks.predict import compute, compute_together, group_outputs
+from spanlab.tasks.predict import compute_outputs, embed_texts, group_by_example
 from spanlab.tasks.result import Result, Scores
 from spanlab.training.distributed import ProcessContext
 
@@ -79,21 +78,8 @@ class Predictor:
     ) -> Iterator[Result]:
         """Results for the rows of a file as they come; numbered from `first` where they have no id."""
         name = self.model.name_of(task)
-        chosen = self.model.tasks[name]
-        windower = self.model.windower(name)
-        for readable in portions(map(readable_row, rows)):
-            examples = [chosen.read(row, labelled=False) for row in readable]
-            samples = encode_examples(chosen, examples, readable, windower, labelled=False)
-            computed = compute(
-                self._network,
-                examples,
-                samples,
-                name=name,
-                batch_tokens=batch_tokens,
-                process=self.process,
-            )
-            yield from computed.decode(chosen, first=first)
-            first += len(readable)
+        for results in self.predict_together(rows, tasks=[name], batch_tokens=batch_tokens, first=first):
+            yield results[name]
 
     def predict_together(
         self,
@@ -111,9 +97,9 @@ class Predictor:
                 examples[name] = [task.read(row, labelled=False) for row in readable]
                 windower = self.model.windower(name)
                 samples[name] = encode_examples(task, examples[name], readable, windower, labelled=False)
-            outputs = compute_together(self._network, samples, batch_tokens=batch_tokens, process=self.process)
+            outputs = compute_outputs(self._network, samples, batch_tokens=batch_tokens, process=self.process)
             results = {
-                name: group_outputs(examples[name], samples[name], outputs[name]).decode(task, first=first)
+                name: group_by_example(examples[name], samples[name], outputs[name]).decode(task, first=first)
                 for name, task in chosen.items()
             }
             yield from ({name: results[name][place] for name in chosen} for place in range(len(readable)))

@@ -28,14 +28,12 @@ from spanlab.metrics.classification import (
     score_classes,
     score_label_sets,
 )
-from spanlab.tasks.auxiliary_lm import AuxiliaryLMHead
 from spanlab.tasks.base import FittedState, Task
 from spanlab.tasks.config import TaskConfig
 from spanlab.tasks.formats.row import FileShape, Row
-from spanlab.tasks.losses import balanced_weights
+from spanlab.tasks.heads import AuxiliaryLMHead, SequenceTaskHead, balanced_weights
 from spanlab.tasks.result import Mistake, Result, Scores, about
 from spanlab.tasks.sample import Sample
-from spanlab.tasks.sequence_head import SequenceTaskHead
 from spanlab.tasks.validation import Problem, clip_repr, is_label, label_problems, read_id, text_problems
 from spanlab.tasks.windows import Windower
 

@@ -29,12 +29,11 @@ from spanlab.tasks.config import TaskConfig, TaskDataConfig
 from spanlab.tasks.formats.row import FileShape, Row
 from spanlab.tasks.result import Mistake, Result, Scores, about
 from spanlab.tasks.sample import Sample, SampleBatch, TensorBatch, TokenSequence
-from spanlab.tasks.script_language import script_language
 from spanlab.tasks.summarisation.data import RougeOracle
 from spanlab.tasks.validation import Problem, clip_repr, text_problems
 from spanlab.tasks.windows import Windower
 from spanlab.text import Tokenizer
-from spanlab.text.words import word_spans
+from spanlab.text.words import script_language, word_spans
 from spanlab.training.config import TrainingConfig
 
 

@@ -1,214 +1,164 @@
-"""Examples to results, the same way for dev scores, evaluation, prediction and serving."""
+"""Samples to outputs to results, the same way for dev scores, evaluation, prediction and serving.
+
+The tasks of a model are computed together: a sequence that several of them share is encoded once, unless a task changes
+the hidden states (adapters) or generates. One task is the case of a mapping with one entry.
+
+Shapes: B sequences, N tokens, D width, E texts.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Any
 
 import numpy as np
 import torch
 import torch.distributed as dist
+import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor
+from typing_extensions import override
 
-from spanlab.tasks.base import AnyTask, Encoded
-from spanlab.tasks.formats.row import FileShape
+from spanlab.encoder import Encoder
+from spanlab.tasks.base import AnyTask, Encoded, Head
+from spanlab.tasks.heads import sums_by_sequence
 from spanlab.tasks.network import MultiTaskNetwork, encode_samples
 from spanlab.tasks.result import Result
-from spanlab.tasks.sample import Sample, SampleBatch, TokenSequence, pack_samples
+from spanlab.tasks.sample import Sample, SampleBatch, TensorBatch, TokenSequence, pack_samples
+from spanlab.tasks.windows import Windower
 from spanlab.training.distributed import ProcessContext
+
+SamplesByTask = Mapping[str, Sequence[Sample]]
 
 
 def compute_outputs(
-    network: MultiTaskNetwork, samples: Sequence[Sample], *, task: str, batch_tokens: int, process: ProcessContext
-) -> list[Any]:
-    """The head's output for each sample, in order; several processes share the work and all get all of it."""
-    batches = list(batches_by_tokens(samples, batch_tokens))
-    head = network.head(task)
-    computed: dict[int, Any] = {}
-    training = network.training
-    network.eval()
-    # no_grad and not inference_mode: the same tensors may be trained on afterwards.
-    with torch.no_grad(), process.autocast():
-        # Every process runs the model equally often, as sharded models need: a last batch may be computed twice.
-        for turn in range(-(-len(batches) // process.world_size)):
-            indices = batches[min(turn * process.world_size + process.rank, len(batches) - 1)]
-            batch = pack_samples(SampleBatch(task=task, samples=tuple(samples[i] for i in indices)), process.device)
-            logits = network(batch, answer=True, most_tokens=batch_tokens)
-            computed.update(zip(indices, head.split(logits, batch), strict=True))
-    network.train(training)
-    if process.world_size > 1:
-        shares: list[dict[int, Any]] = [{}] * process.world_size
-        dist.all_gather_object(shares, computed)
-        computed = {index: output for share in shares for index, output in share.items()}
-    return [computed[index] for index in range(len(samples))]
-
-
-def batches_by_tokens(samples: Sequence[Sample], batch_tokens: int) -> Iterator[list[int]]:
-    """The samples' numbers in order of length, in batches of at most `batch_tokens` tokens or of one sample."""
-    batch: list[int] = []
-    held = 0
-    for index in np.argsort([sample.longest for sample in samples], kind="stable").tolist():
-        tokens = samples[index].tokens
-        if batch and held + tokens > batch_tokens:
-            yield batch
-            batch, held = [], 0
-        batch.append(index)
-        held += tokens
-    if batch:
-        yield batch
-
-
-@dataclass(frozen=True, kw_only=True)
-class Computed:
-    """Examples with their samples and the head's outputs, by example."""
-
-    examples: Sequence[Any]
-    samples: Sequence[Sequence[Sample]]
-    outputs: Sequence[Sequence[Any]]
-
-    def decode(self, task: AnyTask, *, first: int = 0) -> list[Result]:
-        """A result each, numbered from `first`."""
-        parts = zip(self.examples, self.samples, self.outputs, strict=True)
-        return [task.decode(first + number, *part) for number, part in enumerate(parts)]
-
-    def tune(self, task: AnyTask) -> AnyTask:
-        """The task with thresholds tuned on these examples."""
-        return task.tune(self.examples, self.samples, self.outputs)
-
-
-def compute(
-    network: MultiTaskNetwork,
-    examples: Sequence[Any],
-    samples: Sequence[Sample],
-    *,
-    name: str,
-    batch_tokens: int,
-    process: ProcessContext,
-) -> Computed:
-    """Run the model on examples, of which `samples` were encoded."""
-    outputs = compute_outputs(network, samples, task=name, batch_tokens=batch_tokens, process=process)
-    return group_outputs(examples, samples, outputs)
-
-
-def group_outputs(examples: Sequence[Any], samples: Sequence[Sample], outputs: Sequence[Any]) -> Computed:
-    """Samples and the head's outputs put together by their examples."""
-    by_example: list[list[Sample]] = [[] for _ in examples]
-    outputs_by_example: list[list[Any]] = [[] for _ in examples]
-    numbered = zip(samples, outputs, strict=True)
-    for number, group in groupby(numbered, key=lambda pair: pair[0].example):
-        for sample, output in group:
-            by_example[number].append(sample)
-            outputs_by_example[number].append(output)
-    return Computed(examples=examples, samples=by_example, outputs=outputs_by_example)
-
-
-SamplesByTask = Mapping[str, Sequence[Sample]]
-SequenceKey = tuple[bytes, bytes]
-
-
-def compute_together(
     network: MultiTaskNetwork, samples: SamplesByTask, *, batch_tokens: int, process: ProcessContext
 ) -> dict[str, list[Any]]:
-    """The heads' outputs by task, for each sample in order; the samples' examples are numbered alike in all tasks."""
-    alone = [name for name in samples if not _can_share(network, name)]
-    outputs: dict[str, list[Any]] = {
-        name: compute_outputs(network, samples[name], task=name, batch_tokens=batch_tokens, process=process)
-        for name in alone
-    }
-    shared = {name: each for name, each in samples.items() if name not in alone}
-    found: dict[str, dict[int, Any]] = {name: {} for name in shared}
+    """The output of each task's head for each of its samples, in order; at most `batch_tokens` tokens at a time.
+
+    `Sample.example` must count the same examples in all tasks.
+    """
+    sharing = [name for name in samples if _can_share(network, name)]
+    if len(sharing) < 2:
+        sharing = []
     training = network.training
     network.eval()
+    # no_grad, not inference_mode: the same tensors may be trained on afterwards.
     with torch.no_grad(), process.autocast():
-        for batch in _batches(shared, batch_tokens):
-            encoded = _SharedPass(network, shared, batch, batch_tokens=batch_tokens, process=process)
-            for name, indices in batch.items():
-                found[name].update(zip(indices, encoded.outputs(name), strict=True))
+        outputs = {
+            name: _compute_task(network, name, samples[name], batch_tokens=batch_tokens, process=process)
+            for name in samples
+            if name not in sharing
+        }
+        shared = {name: samples[name] for name in sharing}
+        outputs |= _compute_shared(network, shared, batch_tokens=batch_tokens, process=process)
     network.train(training)
-    outputs |= {name: [each[index] for index in range(len(each))] for name, each in found.items()}
     return {name: outputs[name] for name in samples}
 
 
 def _can_share(network: MultiTaskNetwork, task: str) -> bool:
-    """Whether a task looks at the encoder's own hidden states of whole sequences."""
+    """Whether a task's head only needs the encoder's own hidden states."""
     adapters = network.adapters(task)
     return not network.head(task).generates and (adapters is None or not adapters.changes_hidden_states)
 
 
-def joint_shape(shapes: Sequence[FileShape]) -> FileShape:
-    """What one file looks like that several tasks read: JSON lines, a table or plain texts, unless they are alike."""
-    if all(shape == shapes[0] for shape in shapes):
-        return shapes[0]
-    return FileShape(
-        fields={name: others for shape in shapes for name, others in shape.fields.items()},
-        required=tuple(dict.fromkeys(name for shape in shapes for name in shape.required)),
-    )
+# ---- one task
 
 
-class _SharedPass:
-    """The different sequences of some samples of several tasks, encoded."""
-
-    def __init__(
-        self,
-        network: MultiTaskNetwork,
-        samples: SamplesByTask,
-        batch: Mapping[str, Sequence[int]],
-        *,
-        batch_tokens: int,
-        process: ProcessContext,
-    ) -> None:
-        self._network, self._process = network, process
-        self._samples = {name: tuple(samples[name][i] for i in indices) for name, indices in batch.items()}
-        different = {_key(sequence): sequence for each in self._samples.values() for sequence in _sequences(each)}
-        self._places = {key: number for number, key in enumerate(different)}
-        units = tuple(Sample(example=0, sequences=(sequence,)) for sequence in different.values())
-        packed = pack_samples(SampleBatch(task="", samples=units), process.device)
-        encoded = encode_samples(network.encoder, packed, most_tokens=batch_tokens)
-        self._hidden = torch.split(encoded.hidden_ND, [len(sequence) for sequence in different.values()])
-        self._pooled_BD = encoded.pooled_BD
-
-    def outputs(self, task: str) -> list[Any]:
-        """What the head of a task says about its samples."""
-        batch = pack_samples(SampleBatch(task=task, samples=self._samples[task]), self._process.device)
-        places = [self._places[_key(sequence)] for sequence in batch.batch.sequences]
-        hidden_ND = torch.cat([self._hidden[place] for place in places])
-        pooled_BD = self._pooled(places)
-        adapters, head = self._network.adapters(task), self._network.head(task)
-        if adapters is not None:
-            pooled_BD = adapters.pooled(hidden_ND, batch.starts, pooled_BD)
-        return head.split(head(Encoded(hidden_ND=hidden_ND, pooled_BD=pooled_BD, batch=batch)), batch)
-
-    def _pooled(self, places: Sequence[int]) -> Tensor | None:
-        if self._pooled_BD is None:
-            return None
-        return self._pooled_BD.index_select(0, torch.tensor(places, device=self._pooled_BD.device))
+def _compute_task(
+    network: MultiTaskNetwork, task: str, samples: Sequence[Sample], *, batch_tokens: int, process: ProcessContext
+) -> list[Any]:
+    """The outputs of one task; several processes share the work, and each gets all outputs."""
+    batches = list(batches_by_tokens(samples, batch_tokens))
+    head = network.head(task)
+    outputs: dict[int, Any] = {}
+    # Every process runs the model equally often, as sharded models need: a last batch may be computed twice.
+    for turn in range(-(-len(batches) // process.world_size)):
+        indices = batches[min(turn * process.world_size + process.rank, len(batches) - 1)]
+        batch = pack_samples(SampleBatch(task=task, samples=tuple(samples[i] for i in indices)), process.device)
+        logits = network(batch, answer=True, most_tokens=batch_tokens)
+        outputs.update(zip(indices, head.split(logits, batch), strict=True))
+    if process.world_size > 1:
+        gathered: list[dict[int, Any]] = [{}] * process.world_size
+        dist.all_gather_object(gathered, outputs)
+        outputs = {index: output for part in gathered for index, output in part.items()}
+    return [outputs[index] for index in range(len(samples))]
 
 
-def _batches(samples: SamplesByTask, batch_tokens: int) -> Iterator[dict[str, list[int]]]:
-    """The samples' numbers by task, all those of an example together; at most so many tokens, or one example."""
-    by_example: dict[int, dict[str, list[int]]] = {}
-    for name, each in samples.items():
-        for index, sample in enumerate(each):
-            by_example.setdefault(sample.example, {}).setdefault(name, []).append(index)
-    sizes = {number: _size(samples, indices) for number, indices in by_example.items()}
-    batch: dict[str, list[int]] = {}
-    held = 0
-    for number in sorted(by_example, key=lambda number: sizes[number]):
-        _, tokens = sizes[number]
-        if batch and held + tokens > batch_tokens:
+def batches_by_tokens(samples: Sequence[Sample], batch_tokens: int) -> Iterator[list[int]]:
+    """Indices of the samples, sorted by length, in batches of at most `batch_tokens` tokens or of one sample."""
+    batch: list[int] = []
+    tokens = 0
+    for index in np.argsort([sample.longest for sample in samples], kind="stable").tolist():
+        if batch and tokens + samples[index].tokens > batch_tokens:
             yield batch
-            batch, held = {}, 0
-        for name, indices in by_example[number].items():
+            batch, tokens = [], 0
+        batch.append(index)
+        tokens += samples[index].tokens
+    if batch:
+        yield batch
+
+
+# ---- several tasks in one pass of the encoder
+
+
+def _compute_shared(
+    network: MultiTaskNetwork, samples: SamplesByTask, *, batch_tokens: int, process: ProcessContext
+) -> dict[str, list[Any]]:
+    """The outputs of tasks that share hidden states: each distinct sequence of a batch is encoded once."""
+    outputs: dict[str, dict[int, Any]] = {name: {} for name in samples}
+    for indices in _shared_batches(samples, batch_tokens):
+        chosen = {name: tuple(samples[name][i] for i in part) for name, part in indices.items()}
+        distinct = {_key(sequence): sequence for part in chosen.values() for sequence in _sequences(part)}
+        rows = {key: row for row, key in enumerate(distinct)}
+        single = tuple(Sample(example=0, sequences=(sequence,)) for sequence in distinct.values())
+        packed = pack_samples(SampleBatch(task="", samples=single), process.device)
+        encoded = encode_samples(network.encoder, packed, most_tokens=batch_tokens)
+        for name, part in chosen.items():
+            batch = pack_samples(SampleBatch(task=name, samples=part), process.device)
+            selected = _select(network, encoded, batch, [rows[_key(sequence)] for sequence in batch.batch.sequences])
+            head = network.head(name)
+            outputs[name].update(zip(indices[name], head.split(head(selected), batch), strict=True))
+    return {name: [part[index] for index in range(len(part))] for name, part in outputs.items()}
+
+
+def _select(network: MultiTaskNetwork, encoded: Encoded, batch: TensorBatch, rows: Sequence[int]) -> Encoded:
+    """The encoder's output for one task's batch, whose sequences are `rows` of what was encoded."""
+    hidden = torch.split(encoded.hidden_ND, [sample.tokens for sample in encoded.batch.batch.samples])
+    hidden_ND = torch.cat([hidden[row] for row in rows])
+    pooled_BD = encoded.pooled_BD
+    if pooled_BD is not None:
+        pooled_BD = pooled_BD.index_select(0, torch.tensor(rows, device=pooled_BD.device))
+    adapters = network.adapters(batch.batch.task)
+    if adapters is not None:
+        pooled_BD = adapters.pooled(hidden_ND, batch.starts, pooled_BD)
+    return Encoded(hidden_ND=hidden_ND, pooled_BD=pooled_BD, batch=batch)
+
+
+def _shared_batches(samples: SamplesByTask, batch_tokens: int) -> Iterator[dict[str, list[int]]]:
+    """Indices of samples by task, all those of an example together; at most `batch_tokens` tokens, or one example."""
+    by_example: dict[int, dict[str, list[int]]] = {}
+    for name, part in samples.items():
+        for index, sample in enumerate(part):
+            by_example.setdefault(sample.example, {}).setdefault(name, []).append(index)
+    sizes = {example: _size(samples, indices) for example, indices in by_example.items()}
+    batch: dict[str, list[int]] = {}
+    total = 0
+    for example in sorted(by_example, key=lambda example: sizes[example]):
+        _, tokens = sizes[example]
+        if batch and total + tokens > batch_tokens:
+            yield batch
+            batch, total = {}, 0
+        for name, indices in by_example[example].items():
             batch.setdefault(name, []).extend(indices)
-        held += tokens
+        total += tokens
     if batch:
         yield batch
 
 
 def _size(samples: SamplesByTask, indices: Mapping[str, Sequence[int]]) -> tuple[int, int]:
-    """The longest sequence of an example, and the tokens of its different ones."""
-    own = (samples[name][index] for name, each in indices.items() for index in each)
-    lengths = {_key(sequence): len(sequence) for sequence in _sequences(own)}
+    """The length of an example's longest sequence, and the tokens of its distinct ones."""
+    chosen = (samples[name][index] for name, part in indices.items() for index in part)
+    lengths = {_key(sequence): len(sequence) for sequence in _sequences(chosen)}
     return max(lengths.values()), sum(lengths.values())
 
 
@@ -216,6 +166,75 @@ def _sequences(samples: Iterable[Sample]) -> Iterator[TokenSequence]:
     return (sequence for sample in samples for sequence in sample.sequences)
 
 
-def _key(sequence: TokenSequence) -> SequenceKey:
-    """Equal for sequences that an encoder cannot tell apart."""
+def _key(sequence: TokenSequence) -> tuple[bytes, bytes]:
+    """Equal for sequences that give the same hidden states."""
     return sequence.ids.tobytes(), b"" if sequence.segments is None else sequence.segments.tobytes()
+
+
+# ---- outputs to results
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExampleOutputs:
+    """Examples with their samples and the head's outputs, each a list by example."""
+
+    examples: Sequence[Any]
+    samples: Sequence[Sequence[Sample]]
+    outputs: Sequence[Sequence[Any]]
+
+    def decode(self, task: AnyTask, *, first: int = 0) -> list[Result]:
+        """A result per example; indices count from `first`."""
+        parts = zip(self.examples, self.samples, self.outputs, strict=True)
+        return [task.decode(index, *part) for index, part in enumerate(parts, first)]
+
+    def tune(self, task: AnyTask) -> AnyTask:
+        """The task with thresholds tuned on these examples."""
+        return task.tune(self.examples, self.samples, self.outputs)
+
+
+def group_by_example(examples: Sequence[Any], samples: Sequence[Sample], outputs: Sequence[Any]) -> ExampleOutputs:
+    """Samples and outputs of one task grouped by their examples."""
+    grouped_samples: list[list[Sample]] = [[] for _ in examples]
+    grouped_outputs: list[list[Any]] = [[] for _ in examples]
+    for sample, output in zip(samples, outputs, strict=True):
+        grouped_samples[sample.example].append(sample)
+        grouped_outputs[sample.example].append(output)
+    return ExampleOutputs(examples=examples, samples=grouped_samples, outputs=grouped_outputs)
+
+
+# ---- texts to vectors
+
+
+class TokenSumHead(Head):
+    """The sum of a window's hidden states; without weights."""
+
+    @override
+    def forward(self, encoded: Encoded) -> Tensor:
+        """(B, D)."""
+        return sums_by_sequence(encoded)
+
+    @override
+    def split(self, logits: Tensor, batch: TensorBatch) -> list[NDArray[np.float32]]:
+        """(D,) per sample."""
+        return list(logits.float().cpu().numpy())
+
+
+def embed_texts(
+    encoder: Encoder, windower: Windower, texts: Sequence[str], *, batch_tokens: int, process: ProcessContext
+) -> NDArray[np.float32]:
+    """(E, D) the mean of each text's last hidden states, scaled to length one; the product of two is their cosine.
+
+    Special tokens count in the mean, as in sentence-transformers, so a model published there gives the same vectors. A
+    long text is the mean over the tokens of all its windows.
+    """
+    samples = [
+        Sample(example=index, sequences=(window.sequence,))
+        for index, tokens in enumerate(windower.tokenize(texts))
+        for window in windower.single(tokens)
+    ]
+    network = MultiTaskNetwork(encoder, {"embedding": TokenSumHead()})
+    sums = compute_outputs(network, {"embedding": samples}, batch_tokens=batch_tokens, process=process)["embedding"]
+    vectors_ED = np.zeros((len(texts), encoder.config.width), np.float32)
+    np.add.at(vectors_ED, [sample.example for sample in samples], np.array(sums).reshape(-1, encoder.config.width))
+    # The direction of the sum is that of the mean.
+    return F.normalize(torch.from_numpy(vectors_ED), dim=-1).numpy()

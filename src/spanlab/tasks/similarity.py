@@ -29,12 +29,10 @@ from spanlab.objectives.objective import ObjectiveLoss
 from spanlab.tasks.base import Encoded, FittedState, Head, Task
 from spanlab.tasks.classification import bars
 from spanlab.tasks.config import TaskConfig
-from spanlab.tasks.embedding import sums_by_sequence
 from spanlab.tasks.formats.row import FileShape, Row
-from spanlab.tasks.losses import balanced_weights, squared_loss
+from spanlab.tasks.heads import SequenceTaskHead, balanced_weights, squared_loss, sums_by_sequence
 from spanlab.tasks.result import Mistake, Result, Scores, about
 from spanlab.tasks.sample import Sample, TensorBatch
-from spanlab.tasks.sequence_head import SequenceTaskHead
 from spanlab.tasks.validation import Problem, clip_repr, label_problems, read_id, text_problems
 from spanlab.tasks.windows import Windower
 

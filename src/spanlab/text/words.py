@@ -12,7 +12,9 @@ and no loop over characters.
 """
 
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Literal
 
 import numpy as np
 
@@ -193,3 +195,14 @@ def _byte_table() -> dict[str, int]:
     table = {chr(byte): byte for byte in printable}
     others = [byte for byte in range(256) if byte not in printable]
     return table | {chr(256 + index): byte for index, byte in enumerate(others)}
+
+
+def script_language(texts: Iterable[str]) -> Literal["en", "zh", "ko"]:
+    """The language by whose rules texts are scored: Chinese or Korean if a third of their letters are, else English."""
+    scripts = Counter(
+        unicodedata.name(character, "").split(" ")[0] for text in texts for character in text if character.isalpha()
+    )
+    letters = max(1, scripts.total())
+    if scripts["HANGUL"] * 3 >= letters:
+        return "ko"
+    return "zh" if scripts["CJK"] * 3 >= letters else "en"

@@ -7,7 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from spanlab.tasks.losses import balanced_weights
+from spanlab.tasks.heads import balanced_weights
 from spanlab.tasks.ner.config import NerConfig
 from spanlab.tasks.ner.task import NamedEntities
 from spanlab.tasks.network import MultiTaskNetwork

@@ -15,9 +15,9 @@ from spanlab.tasks.qa.config import QaConfig
 from spanlab.tasks.qa.decode import WindowAnswers
 from spanlab.tasks.qa.task import THRESHOLD, QuestionAnswering
 from spanlab.tasks.sample import Sample
-from spanlab.tasks.script_language import script_language
 from spanlab.tasks.spans.representation import SpanConfig
 from spanlab.text import Tokenizer
+from spanlab.text.words import script_language
 from tests.tasks.making import BPE, by_example, decode_all, predict, read, run_head, tiny_encoder, train_head, windower
 
 FERRY = "The ferry left the island before dawn. Nobody on the quay waved, because nobody was awake."

@@ -1,6 +1,6 @@
 """One labelled example as it stands in a file, under the field names of its JSON line, and where it stands."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,3 +45,13 @@ class FileShape:
         names = (required, *self.instead.get(required, ()))
         value = next((values[name] for name in names if values.get(name) is not None), None)
         return " ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
+def joint_shape(shapes: Sequence[FileShape]) -> FileShape:
+    """The shape of a file that several tasks read: JSON lines, a table or plain texts, unless all are equal."""
+    if all(shape == shapes[0] for shape in shapes):
+        return shapes[0]
+    return FileShape(
+        fields={name: others for shape in shapes for name, others in shape.fields.items()},
+        required=tuple(dict.fromkeys(name for shape in shapes for name in shape.required)),
+    )

@@ -17,7 +17,7 @@ from spanlab.encoder import Encoder, EncoderConfig
 from spanlab.encoder.layers import ACTIVATIONS, Dropout, init_weights
 from spanlab.objectives.objective import ObjectiveLoss
 from spanlab.tasks.base import Encoded, Head
-from spanlab.tasks.losses import balanced_weights, one_label_loss
+from spanlab.tasks.heads import balanced_weights, one_label_loss
 from spanlab.tasks.ner.config import NerConfig
 from spanlab.tasks.ner.data import NerExample
 from spanlab.tasks.ner.heads import EntityMethod, ScoredSpan

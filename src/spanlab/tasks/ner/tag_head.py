@@ -16,7 +16,7 @@ from spanlab.encoder import Encoder, EncoderConfig
 from spanlab.encoder.heads import TokenHead
 from spanlab.objectives.objective import ObjectiveLoss
 from spanlab.tasks.base import Encoded, Head, StandardHead
-from spanlab.tasks.losses import balanced_weights, one_label_loss
+from spanlab.tasks.heads import balanced_weights, one_label_loss
 from spanlab.tasks.ner.config import NerConfig
 from spanlab.tasks.ner.data import NerExample
 from spanlab.tasks.ner.decode import best_tags, span_scores, spans_to_tags, tag_names, tags_to_spans

@@ -25,11 +25,11 @@ from spanlab.tasks.qa.pointer_head import PointerHead
 from spanlab.tasks.qa.span_head import AnswerSpanHead
 from spanlab.tasks.result import Mistake, Scores, about
 from spanlab.tasks.sample import Sample
-from spanlab.tasks.script_language import script_language
 from spanlab.tasks.spans.units import tokens_over
 from spanlab.tasks.validation import Problem
 from spanlab.tasks.windows import InputWindow, Windower
 from spanlab.text.tokens import Tokens
+from spanlab.text.words import script_language
 
 HEADS: Mapping[str, Callable[[EncoderConfig, QaConfig], Head]] = {"pointers": PointerHead, "span": AnswerSpanHead}
 """By `config.head`; a new head is a file and a row here. All of them split into `WindowAnswers`."""

@@ -21,7 +21,7 @@ from spanlab.encoder import Encoder, EncoderConfig
 from spanlab.encoder.layers import ACTIVATIONS, Dropout, init_weights
 from spanlab.objectives.objective import ObjectiveLoss
 from spanlab.tasks.base import Encoded, Head
-from spanlab.tasks.losses import label_set_loss, one_label_loss
+from spanlab.tasks.heads import label_set_loss, one_label_loss
 from spanlab.tasks.ner.data import Entity
 from spanlab.tasks.relation.data import RelationExample, ScoredRelation, TextRelation
 from spanlab.tasks.relation.decode import PredictedEntities, ScoredPairs, merge_pairs

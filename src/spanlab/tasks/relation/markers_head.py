@@ -17,13 +17,13 @@ from typing_extensions import override
 
 from spanlab.encoder import Encoder
 from spanlab.tasks.base import FittedState
+from spanlab.tasks.heads import SequenceTaskHead
 from spanlab.tasks.ner.data import Entity
 from spanlab.tasks.relation.config import Direction, RelationConfig
 from spanlab.tasks.relation.data import NO_RELATION, RelationExample, ScoredRelation
 from spanlab.tasks.relation.heads import RelationMethod, given_entities
 from spanlab.tasks.relation.markers import EntityMarkers, TokenRange
 from spanlab.tasks.sample import Sample
-from spanlab.tasks.sequence_head import SequenceTaskHead
 from spanlab.tasks.spans.labelled import TextSpan
 from spanlab.tasks.spans.units import tokens_over
 from spanlab.tasks.windows import Windower

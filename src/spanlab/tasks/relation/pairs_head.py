@@ -13,7 +13,7 @@ from typing_extensions import override
 from spanlab.encoder import Encoder, EncoderConfig
 from spanlab.objectives.objective import ObjectiveLoss
 from spanlab.tasks.base import Encoded, Head
-from spanlab.tasks.losses import label_set_loss
+from spanlab.tasks.heads import label_set_loss
 from spanlab.tasks.ner.data import Entity
 from spanlab.tasks.relation.data import RelationExample, ScoredRelation
 from spanlab.tasks.relation.decode import ScoredPairs, merge_pairs

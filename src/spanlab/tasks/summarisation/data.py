@@ -16,11 +16,11 @@ from spanlab.errors import ConfigError
 from spanlab.metrics.generation import rouge_words
 from spanlab.tasks.formats.row import Row
 from spanlab.tasks.result import Result
-from spanlab.tasks.script_language import script_language
 from spanlab.tasks.spans.html import draw_spans
 from spanlab.tasks.summarisation.decode import Limit, LimitUnit, sentence_words
 from spanlab.tasks.validation import Problem, clip_repr, text_problems
 from spanlab.text.sentences import sentence_spans
+from spanlab.text.words import script_language
 
 _ORDERS = (1, 2)
 
