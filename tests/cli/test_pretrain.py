@@ -49,7 +49,7 @@ def test_what_is_missing_is_named(spanlab: Spanlab, small_corpus: Path, tmp_path
     assert refusal(spanlab(*run, "--out", out)) == (
         "no corpus given; use --data DIR with a corpus made by spanlab prepare"
     )
-    assert refusal(spanlab(*run, "--data", small_corpus)) == "no run folder is given; name one with --out DIR"
+    assert refusal(spanlab(*run, "--data", small_corpus)) == "no run folder given; use --out DIR"
     assert refusal(spanlab(*run, "--data", nowhere, "--out", out)).startswith(f"{nowhere}: no such folder")
     assert refusal(spanlab(*run, "--data", f"{nowhere}:3", "--out", out)).startswith(f"{nowhere}: no such folder")
     assert "no manifest.json" in refusal(spanlab(*run, "--data", tmp_path, "--out", out))

@@ -11,7 +11,7 @@ from spanlab.quickstart.events import QuickstartEvents
 from spanlab.quickstart.plan import QuickstartSettings
 from spanlab.quickstart.results import QuickstartResults
 from tests.cli.run import run_here
-from tests.quickstart.quickstarts import findings_of
+from tests.quickstart.quickstarts import results_of
 
 
 @pytest.fixture
@@ -19,12 +19,12 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[QuickstartSettings]:
     """The settings that the command asks for; what it is given is made up."""
     settings_of_all: list[QuickstartSettings] = []
 
-    def pretend(settings: QuickstartSettings, watcher: QuickstartEvents, **_: Any) -> QuickstartResults:
+    def pretend(settings: QuickstartSettings, events: QuickstartEvents, **_: Any) -> QuickstartResults:
         settings_of_all.append(settings)
-        watcher.part(1, 4, "[text]")
-        watcher.progress("reading", 10, None)
-        watcher.say("the tokenizer is [done]")
-        return findings_of(10.0, 40.0)
+        events.part(1, 4, "[text]")
+        events.progress("reading", 10, None)
+        events.say("the tokenizer is [done]")
+        return results_of(10.0, 40.0)
 
     monkeypatch.setattr(run, "run_quickstart", pretend)
     return settings_of_all
@@ -34,14 +34,14 @@ def test_results_go_to_stdout_and_progress_to_stderr(asked: list[QuickstartSetti
     ended = run_here("quickstart", "--out", "here", "--text", "a.txt", "b.txt", "--budget", "90s")
     assert ended.returncode == 0, ended.stderr
     assert asked == [QuickstartSettings(out=Path("here"), text=("a.txt", "b.txt"), budget=90.0)]
-    for line in ("[1/4] [text]", "the tokenizer is [done]", "6 min 1 s in all; look at here/report.html"):
+    for line in ("[1/4] [text]", "the tokenizer is [done]", "6 min 1 s in total; see here/report.html"):
         assert line in ended.stderr
         assert line not in ended.stdout
     for words in (
         "40.0",
         "+30.0 points",
         "[Ana PER] <b> sleeps in Rome.",
-        "Where does Ana sleep?  Rome  (right: Rome)",
+        "Where does Ana sleep?  Rome  (gold: Rome)",
     ):
         assert words in ended.stdout
     assert "spanlab predict here/pretrained-entities --input MINE.txt" in ended.stdout
@@ -49,16 +49,16 @@ def test_results_go_to_stdout_and_progress_to_stderr(asked: list[QuickstartSetti
 
 def test_findings_as_json(asked: list[QuickstartSettings]) -> None:
     ended = run_here("quickstart", "--json")
-    assert json.loads(ended.stdout) == findings_of(10.0, 40.0).to_dict()
+    assert json.loads(ended.stdout) == results_of(10.0, 40.0).to_dict()
     assert asked == [QuickstartSettings()]
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--budget", "soon"], "'soon' is no length of time; write 90s, 6m or 1.5h"),
+        (["--budget", "soon"], "'soon' is not a duration; write 90s, 6m or 1.5h"),
         (["--text", "nowhere.txt"], "nowhere.txt: no such file"),
-        (["nowhere.txt"], "'nowhere.txt' is given without --text"),
+        (["nowhere.txt"], "'nowhere.txt' needs --text before it"),
     ],
 )
 def test_wrong_input_is_one_line(arguments: list[str], message: str, tmp_path: Path) -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from spanlab.quickstart import plan
-from spanlab.quickstart.events import NoEvents
+from spanlab.quickstart.events import QuickstartEvents
 from spanlab.quickstart.plan import QuickstartSettings
-from spanlab.quickstart.results import BeginningScores, QuickstartResults, Sample, SampleSpan
+from spanlab.quickstart.results import ModelScores, QuickstartResults, Sample, SampleSpan
 from spanlab.quickstart.run import run_quickstart
 from spanlab.training.loop import Training
 from spanlab.training.records import Record
@@ -21,7 +21,7 @@ def small(out: Path, text: Path, **changes: Any) -> QuickstartSettings:
     return QuickstartSettings(out=out, text=(str(text),), **given)
 
 
-def findings_of(before: float, after: float, left_out: str = "") -> QuickstartResults:
+def results_of(before: float, after: float, left_out: str = "") -> QuickstartResults:
     """Findings with these scores in every column, without and with pre-training, and one sample of each task."""
     text = "Ana <b> sleeps in Rome."
     name, place = (SampleSpan(start=0, end=3, label="PER"), SampleSpan(start=18, end=22, label="LOC"))
@@ -45,18 +45,18 @@ def findings_of(before: float, after: float, left_out: str = "") -> QuickstartRe
     )
 
 
-def _row(beginning: str, score: float) -> BeginningScores:
+def _row(initial_weights: str, score: float) -> ModelScores:
     scores = {task.name: dict.fromkeys(task.metrics, score) for task in plan.TASKS}
-    return BeginningScores(
-        beginning=beginning,
-        title=plan.TITLES[beginning],
-        fitted="some steps",
+    return ModelScores(
+        initial_weights=initial_weights,
+        title=plan.TITLES[initial_weights],
+        pretraining="some steps",
         scores=scores,
         steps=dict.fromkeys(scores, 5),
     )
 
 
-class Listener(NoEvents):
+class Listener(QuickstartEvents):
     """Keeps what a quickstart tells."""
 
     def __init__(self) -> None:
@@ -70,14 +70,14 @@ class Listener(NoEvents):
         self.runs += 1
 
 
-class Killer(NoEvents):
+class Killer(QuickstartEvents):
     """Ends the process, as a power cut would, at the given event; what was done by an earlier session is none."""
 
     def __init__(self, last: int) -> None:
         self._left = last
 
     def say(self, line: str) -> None:
-        if not line.endswith("done already"):
+        if not line.endswith("already done"):
             self._event()
 
     def record(self, record: Record) -> None:

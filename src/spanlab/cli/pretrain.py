@@ -1,4 +1,4 @@
-"""`spanlab pretrain`: a recipe and prepared text become a model."""
+"""`spanlab pretrain`: pre-train a model by a recipe on prepared text."""
 
 from contextlib import closing
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -7,7 +7,7 @@ import typer
 
 from spanlab.cli.outcome import conclude
 from spanlab.cli.output import note, print_json, print_table
-from spanlab.cli.progress import ShownRun
+from spanlab.cli.progress import RunDisplay
 
 if TYPE_CHECKING:
     from spanlab.workflows.pretrain import PretrainingJob
@@ -24,17 +24,20 @@ def pretrain(
     ] = None,
     out: Annotated[str | None, typer.Option("--out", help="The run folder.")] = None,
     init: Annotated[
-        str | None, typer.Option("--init", help="A model folder or hub id to continue from, instead of new weights.")
+        str | None, typer.Option("--init", help="A model folder or hub id to continue from, instead of random weights.")
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the run in --out.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run in --out.")] = False,
     engine: Annotated[
-        Literal["local", "ray"], typer.Option("--engine", help="Here (also within torchrun), or on a Ray cluster.")
+        Literal["local", "ray"],
+        typer.Option("--engine", help="On this machine (also within torchrun), or on a Ray cluster."),
     ] = "local",
-    workers: Annotated[int, typer.Option("--workers", help="With --engine ray: how many.", min=1)] = 2,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Try two steps; print memory and time estimates.")] = False,
+    workers: Annotated[int, typer.Option("--workers", help="With --engine ray: number of workers.", min=1)] = 2,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Run two steps; print estimates of memory and time.")
+    ] = False,
     print_config: Annotated[bool, typer.Option("--print-config", help="Print the resolved config and stop.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Pre-train a model on prepared text, or continue to pre-train one.
 
@@ -65,29 +68,29 @@ def _require_out(out: str | None) -> None:
     from spanlab.errors import InputError
 
     if not out:
-        raise InputError("no run folder is given", fix="name one with --out DIR")
+        raise InputError("no run folder given", fix="use --out DIR")
 
 
 def _run_here(job: "PretrainingJob") -> "RunResult":
     from spanlab.workflows.pretrain import run_job
 
-    shown = ShownRun()
-    with closing(shown):
-        return run_job(job, on_start=shown.start, on_record=shown.log)
+    display = RunDisplay()
+    with closing(display):
+        return run_job(job, on_start=display.start, on_record=display.log)
 
 
 def _run_on_ray(job: "PretrainingJob", workers: int) -> "RunResult":
     from spanlab.workflows.ray_training import run_on_ray
 
-    note(f"training on {workers} Ray workers; {job.out}/metrics.jsonl tells how far it has come")
+    note(f"training on {workers} Ray workers; see {job.out}/metrics.jsonl for progress")
     return run_on_ray(job, workers=workers)
 
 
 def _estimate(job: "PretrainingJob", *, as_json: bool) -> None:
     from spanlab.workflows.dry_run import dry_run
 
-    found = dry_run(job)
+    estimate = dry_run(job)
     if as_json:
-        print_json(found.to_dict())
+        print_json(estimate.to_dict())
     else:
-        print_table(found.rows(), title="dry run")
+        print_table(estimate.rows(), title="dry run")

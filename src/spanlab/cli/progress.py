@@ -1,6 +1,6 @@
-"""How a run is shown to the person who waits for it: on stderr, as a bar on a terminal, else as lines now and then.
+"""Progress of a run on stderr: a bar on a terminal, else a line now and then.
 
-Records come in as the loop yields them. Each evaluation and each note is a line that stays.
+Evaluations and notes are lines that stay.
 """
 
 import time
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from spanlab.training.loop import Training
     from spanlab.training.records import Record
 
-_QUIET_SECONDS = 30.0
-_QUIET_SHARE = 0.05
-"""Without a terminal a step is told of after so long, or after so large a share of the run."""
+_LINE_SECONDS = 30.0
+_LINE_SHARE = 0.05
+"""Without a terminal, a line is printed after this time or this share of the steps, whichever comes first."""
 
 
 class TrainingProgress:
-    """Shows the records of one run of `total` steps, of which `first` were done before."""
+    """Shows the records of one run of `total` steps, of which `first` are done."""
 
     def __init__(self, total: int, first: int = 0) -> None:
         self._total, self._first = total, first
@@ -36,7 +36,7 @@ class TrainingProgress:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self, error_type: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._display is not None:
             self._display.stop()
@@ -54,30 +54,30 @@ class TrainingProgress:
             self._display.say(f"step {record.step:,}, held out: {describe(record.metrics)}{notes}")
 
     def say(self, line: str) -> None:
-        """A line that stays, such as where a run was resumed."""
+        """Print a line that stays."""
         assert self._display is not None, "TrainingProgress is used within its context"
         self._display.say(line)
 
 
-class ShownRun:
-    """What a run is handed to be shown by: it starts the display when the run begins, and `close` ends it."""
+class RunDisplay:
+    """Callbacks of a run: `start` opens its progress display, `log` updates it, `close` ends it."""
 
     def __init__(self) -> None:
         self._progress: TrainingProgress | None = None
 
     def start(self, training: "Training[Any]", notes: tuple[str, ...]) -> None:
-        """The run begins, or goes on."""
+        """Show the start of a run and its notes."""
         self._progress = TrainingProgress(training.steps, training.progress.step).__enter__()
         for line in notes:
             self._progress.say(line)
 
     def log(self, record: "Record") -> None:
-        """One record."""
-        assert self._progress is not None, "the run has not begun"
+        """Show one record."""
+        assert self._progress is not None, "records come after start"
         self._progress.log(record)
 
     def close(self) -> None:
-        """Nothing more is shown."""
+        """End the display."""
         if self._progress is not None:
             self._progress.__exit__(None, None, None)
 
@@ -93,11 +93,11 @@ def describe(metrics: Mapping[str, float]) -> str:
             parts.setdefault(metric, []).append(f"{part} {_number(value)}")
         else:
             whole[metric].append(_number(value))
-    told = []
+    columns = []
     for metric, values in whole.items():
         bracket = [f"({', '.join(parts[metric])})"] if metric in parts else []
-        told.append(" ".join([metric.replace("_", " "), *values, *bracket]))
-    return "  ".join(told)
+        columns.append(" ".join([metric.replace("_", " "), *values, *bracket]))
+    return "  ".join(columns)
 
 
 def _number(value: float) -> str:
@@ -110,10 +110,10 @@ def _losses(record: "Record") -> str:
 
 def _rates(record: "Record") -> str:
     metrics = record.metrics
-    told = [f"lr {metrics['lr']:.2e}"] if "lr" in metrics else []
+    columns = [f"lr {metrics['lr']:.2e}"] if "lr" in metrics else []
     if "tokens_per_second" in metrics:
-        told.append(f"{metrics['tokens_per_second']:,.0f} tokens/s")
-    return "  ".join(told)
+        columns.append(f"{metrics['tokens_per_second']:,.0f} tokens/s")
+    return "  ".join(columns)
 
 
 class _Display(Protocol):
@@ -125,7 +125,7 @@ class _Display(Protocol):
 
 
 class _Bar:
-    """A bar on the last line of the terminal; what stays is written above it."""
+    """A bar on the last line of the terminal; lines that stay are printed above it."""
 
     def __init__(self, console: "Console", total: int, first: int) -> None:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -136,19 +136,19 @@ class _Bar:
             MofNCompleteColumn(),
             BarColumn(bar_width=12),
             TimeRemainingColumn(),
-            # Of a narrow terminal this column takes what the others leave.
-            TextColumn("{task.fields[told]}", markup=False, table_column=Column(ratio=1, no_wrap=True)),
+            # On a narrow terminal this column gets the width that the others leave.
+            TextColumn("{task.fields[metrics]}", markup=False, table_column=Column(ratio=1, no_wrap=True)),
             console=console,
             expand=True,
             refresh_per_second=4,
-            speed_estimate_period=120,  # long enough for an evaluation to count
-            redirect_stdout=False,  # results go where the user sends them
+            speed_estimate_period=120,  # long enough to include an evaluation
+            redirect_stdout=False,  # stdout is for results
         )
-        self._task = self._bar.add_task("training", total=total, completed=first, told="")
+        self._task = self._bar.add_task("training", total=total, completed=first, metrics="")
         self._bar.start()
 
     def step(self, record: "Record") -> None:
-        self._bar.update(self._task, completed=record.step, told=f"{_losses(record)}  {_rates(record)}")
+        self._bar.update(self._task, completed=record.step, metrics=f"{_losses(record)}  {_rates(record)}")
 
     def say(self, line: str) -> None:
         self._console.print(line, markup=False, highlight=False, soft_wrap=True)
@@ -162,14 +162,14 @@ class _Lines:
 
     def __init__(self, console: "Console", total: int, first: int) -> None:
         self._total, self._first = total, first
-        self._began = self._told_at = time.monotonic()
-        self._told_step = first
+        self._start = self._printed_at = time.monotonic()
+        self._printed_step = first
 
     def step(self, record: "Record") -> None:
         now, step = time.monotonic(), record.step
-        enough = step - self._told_step >= _QUIET_SHARE * self._total or now - self._told_at >= _QUIET_SECONDS
-        if enough or step == self._first + 1 or step >= self._total:
-            self._told_at, self._told_step = now, step
+        due = step - self._printed_step >= _LINE_SHARE * self._total or now - self._printed_at >= _LINE_SECONDS
+        if due or step == self._first + 1 or step >= self._total:
+            self._printed_at, self._printed_step = now, step
             share = f"{step:,}/{self._total:,} ({step / self._total:.0%})"
             self.say("  ".join([f"step {share}", _losses(record), _rates(record), self._remaining(step, now)]))
 
@@ -177,8 +177,8 @@ class _Lines:
         note(line)
 
     def stop(self) -> None:
-        """A line is whole when it is written."""
+        """Nothing to stop."""
 
     def _remaining(self, step: int, now: float) -> str:
-        seconds = round((now - self._began) / (step - self._first) * (self._total - step))
+        seconds = round((now - self._start) / (step - self._first) * (self._total - step))
         return f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02} left"

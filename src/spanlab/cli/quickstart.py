@@ -1,4 +1,4 @@
-"""`spanlab quickstart`: the whole job on what is installed."""
+"""`spanlab quickstart`: the complete workflow once, without network."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -23,12 +23,12 @@ def quickstart(
         typer.Option("--text", help="Plain text to pre-train on, instead of Python's language reference."),
     ] = None,
     budget: Annotated[str, typer.Option("--budget", help="About how long it may take: 90s, 6m, 1.5h.")] = "6m",
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Begin anew in the folder.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Start over in the folder.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
 ) -> None:
-    """Make a tokenizer and a corpus, pre-train a SpanBERT, fine-tune with and without that, and compare.
+    """Make a tokenizer and a corpus, pre-train a SpanBERT, fine-tune with and without pre-training, and compare.
 
-    Needs no network. Interrupted and started again, it goes on where it was.
+    Needs no network. After an interruption, the same command continues where it stopped.
 
     Examples:
       spanlab quickstart
@@ -37,78 +37,78 @@ def quickstart(
     from spanlab.quickstart.plan import QuickstartSettings, parse_budget
 
     if files and not text:
-        raise typer.BadParameter(f"'{files[0]}' is given without --text")
+        raise typer.BadParameter(f"'{files[0]}' needs --text before it")
     settings = QuickstartSettings(out=out, text=(*(text or ()), *(files or ())), budget=parse_budget(budget))
-    note(f"about {budget} from here; stopped at any time, the same command goes on where it was")
+    note(f"takes about {budget}; after an interruption, the same command continues where it stopped")
     from spanlab.cli.quickstart_display import QuickstartDisplay
     from spanlab.quickstart.run import run_quickstart
 
     display = QuickstartDisplay()
     try:
-        findings = run_quickstart(settings, display, overwrite=overwrite)
+        results = run_quickstart(settings, display, overwrite=overwrite)
     except (KeyboardInterrupt, SystemExit):
-        note("the same command goes on where it was")
+        note("the same command continues where it stopped")
         raise
     finally:
         display.close()
     if as_json:
-        print_json(findings.to_dict())
+        print_json(results.to_dict())
     else:
-        _print(out, findings)
+        _print(out, results)
 
 
-def _print(out: Path, findings: "QuickstartResults") -> None:
-    """The table, a few predictions, the next commands."""
+def _print(out: Path, results: "QuickstartResults") -> None:
+    """Print the table, a few predictions, and the commands to try next."""
     from rich.console import Console
 
-    from spanlab.quickstart.next_commands import next_commands
-    from spanlab.quickstart.page import remarks
+    from spanlab.quickstart.page import next_commands, remarks
     from spanlab.quickstart.plan import REPORT
     from spanlab.report.number_format import duration
 
     console = Console(highlight=False)
-    _print_table(console, findings)
-    for line in remarks(findings):
+    _print_table(console, results)
+    for line in remarks(results):
         console.print(line, markup=False)
-    _print_samples(console, findings)
-    console.print("\nNext, with what is there and with files of your own", style="bold")
-    for one in next_commands(str(out), findings):
-        console.print(f"  # {one.what}", style="dim", markup=False)
-        console.print(f"  {one.command}", markup=False, soft_wrap=True)
-    note(f"{duration(findings.seconds)} in all; look at {out / REPORT}")
+    _print_samples(console, results)
+    console.print("\nWhat to try next, with these models and with your own files", style="bold")
+    for purpose, command in next_commands(str(out), results):
+        console.print(f"  # {purpose}", style="dim", markup=False)
+        console.print(f"  {command}", markup=False, soft_wrap=True)
+    note(f"{duration(results.seconds)} in total; see {out / REPORT}")
 
 
-def _print_table(console: "Console", findings: "QuickstartResults") -> None:
+def _print_table(console: "Console", results: "QuickstartResults") -> None:
     from rich import box
     from rich.table import Table
 
     from spanlab.quickstart.page import header, rows
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for number, name in enumerate(header()):
-        table.add_column(name, justify="left" if number < 2 else "right")
-    for row in rows(findings):
+    for index, title in enumerate(header()):
+        table.add_column(title, justify="left" if index < 2 else "right")
+    for row in rows(results):
         table.add_row(*row)
     console.print(table)
 
 
-def _print_samples(console: "Console", findings: "QuickstartResults") -> None:
-    """The first unseen passage with the entities of the best model, and the answers of the best model."""
+def _print_samples(console: "Console", results: "QuickstartResults") -> None:
+    """Print the first unseen passage with the entities of the best model, and the answers of the best model."""
     from rich.text import Text
 
     from spanlab.quickstart.plan import TASKS
 
-    entities, questions = (findings.best(task) for task in TASKS)
-    console.print(f"\nUnseen text, entities by '{entities.title}'", style="bold", markup=False)
-    sample = findings.entities[0]
-    drawn, place = Text(), 0
-    for span in sample.found[entities.beginning]:
-        drawn.append(sample.text[place : span.start]).append(f"[{sample.text[span.start : span.end]}", "bold cyan")
-        drawn.append(f" {span.label}]", "cyan")
-        place = span.end
-    console.print(drawn.append(sample.text[place:]))
-    console.print(f"\nUnseen text, answers by '{questions.title}'", style="bold", markup=False)
-    for one in findings.questions:
-        console.print(f"  {one.question}  ", markup=False, end="")
-        console.print(one.answer(one.found[questions.beginning]) or "(no answer)", style="cyan", markup=False, end="")
-        console.print(f"  (right: {one.answer(one.gold) or 'no answer'})", style="dim", markup=False)
+    entities, questions = (results.best(task) for task in TASKS)
+    console.print(f"\nEntities in unseen text (initial weights: {entities.title})", style="bold", markup=False)
+    sample = results.entities[0]
+    line, end = Text(), 0
+    for span in sample.found[entities.initial_weights]:
+        line.append(sample.text[end : span.start]).append(f"[{sample.text[span.start : span.end]}", "bold cyan")
+        line.append(f" {span.label}]", "cyan")
+        end = span.end
+    console.print(line.append(sample.text[end:]))
+    console.print(f"\nAnswers in unseen text (initial weights: {questions.title})", style="bold", markup=False)
+    for sample in results.questions:
+        answer = sample.answer(sample.found[questions.initial_weights]) or "(no answer)"
+        console.print(f"  {sample.question}  ", markup=False, end="")
+        console.print(answer, style="cyan", markup=False, end="")
+        console.print(f"  (gold: {sample.answer(sample.gold) or 'no answer'})", style="dim", markup=False)

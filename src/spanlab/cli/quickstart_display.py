@@ -1,64 +1,66 @@
-"""How a quickstart is shown to the person who waits for it: on stderr, a line a step and a bar a run."""
+"""Display of a quickstart on stderr: a line for each step, a bar for each run."""
 
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
+from typing_extensions import override
 
-from spanlab.cli.progress import ShownRun
+from spanlab.cli.progress import RunDisplay
+from spanlab.quickstart.events import QuickstartEvents
 
 if TYPE_CHECKING:
     from spanlab.training.loop import Training
     from spanlab.training.records import Record
 
 
-class QuickstartDisplay:
-    """A watcher of a quickstart, for terminals and log files."""
+class QuickstartDisplay(QuickstartEvents):
+    """Shows the events of a quickstart, on terminals and in log files."""
 
     def __init__(self) -> None:
         self._console = Console(stderr=True, highlight=False)
-        self._run: ShownRun | None = None
+        self._run: RunDisplay | None = None
         self._bar: Progress | None = None
 
+    @override
     def part(self, number: int, of: int, title: str) -> None:
-        """A heading."""
         self._stop_bar()
         self._console.print(f"[{number}/{of}] {title}", style="bold", markup=False)
 
+    @override
     def say(self, line: str) -> None:
-        """A line that stays."""
         self._stop_bar()
         self._console.print(f"  {line}", markup=False, soft_wrap=True)
 
-    def progress(self, words: str, done: int, total: int | None) -> None:
-        """A bar, on a terminal alone, until the next line."""
+    @override
+    def progress(self, description: str, done: int, total: int | None) -> None:
         if self._bar is None:
             columns = (TextColumn("  {task.description}"), BarColumn(bar_width=12), DownloadColumn())
             terminal = self._console.is_terminal
             self._bar = Progress(*columns, console=self._console, transient=True, disable=not terminal)
-            self._bar.add_task(words)
+            self._bar.add_task(description)
             self._bar.start()
         self._bar.update(self._bar.task_ids[0], completed=done, total=total)
 
+    @override
     def run_begins(self, training: "Training[Any]", notes: tuple[str, ...]) -> None:
-        """A bar for its steps."""
         self._stop_bar()
-        self._run = ShownRun()
+        self._run = RunDisplay()
         self._run.start(training, notes)
 
+    @override
     def record(self, record: "Record") -> None:
-        """The bar moves."""
-        assert self._run is not None, "a run tells of itself once it has begun"
+        assert self._run is not None, "records come after run_begins"
         self._run.log(record)
 
+    @override
     def run_ends(self) -> None:
-        """No more bar."""
         if self._run is not None:
             self._run.close()
             self._run = None
 
     def close(self) -> None:
-        """Nothing more is shown."""
+        """Stop all bars."""
         self.run_ends()
         self._stop_bar()
 

@@ -1,1 +1,1 @@
-"""The whole job on what is installed, as a newcomer runs it: text, pre-training, fine-tuning, scores and a page."""
+"""The first run of a newcomer, without network: text, pre-training, fine-tuning, scores and a report."""

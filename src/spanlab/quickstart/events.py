@@ -1,50 +1,29 @@
-"""What a quickstart tells while it works, for whoever shows it: the library itself prints nothing."""
+"""Events of a quickstart, for a display: the library itself prints nothing."""
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from spanlab.training.loop import Training
-from spanlab.training.records import Record
-
-
-class QuickstartEvents(Protocol):
-    """Is told everything as it happens."""
-
-    def part(self, number: int, of: int, title: str) -> None:
-        """One of the large parts begins."""
-
-    def say(self, line: str) -> None:
-        """Something a person wants to know."""
-
-    def progress(self, words: str, done: int, total: int | None) -> None:
-        """How far a step without training has come, in bytes."""
-
-    def run_begins(self, training: Training[Any], notes: tuple[str, ...]) -> None:
-        """A training run begins, or goes on."""
-
-    def record(self, record: Record) -> None:
-        """A training step, or an evaluation, is done."""
-
-    def run_ends(self) -> None:
-        """The run is done, or was interrupted."""
+if TYPE_CHECKING:
+    from spanlab.training.loop import Training
+    from spanlab.training.records import Record
 
 
-class NoEvents:
-    """Nobody looks."""
+class QuickstartEvents:
+    """Receives the events of a quickstart; this base class ignores them."""
 
     def part(self, number: int, of: int, title: str) -> None:
-        """Nothing is shown."""
+        """Part `number` of `of` starts."""
 
     def say(self, line: str) -> None:
-        """Nothing is shown."""
+        """A line for the user."""
 
-    def progress(self, words: str, done: int, total: int | None) -> None:
-        """Nothing is shown."""
+    def progress(self, description: str, done: int, total: int | None) -> None:
+        """Progress of a step without training, in bytes."""
 
-    def run_begins(self, training: Training[Any], notes: tuple[str, ...]) -> None:
-        """Nothing is shown."""
+    def run_begins(self, training: "Training[Any]", notes: tuple[str, ...]) -> None:
+        """A training run starts or is resumed."""
 
-    def record(self, record: Record) -> None:
-        """Nothing is shown."""
+    def record(self, record: "Record") -> None:
+        """A training step or an evaluation is done."""
 
     def run_ends(self) -> None:
-        """Nothing is shown."""
+        """The run is finished or was interrupted."""

@@ -1,7 +1,7 @@
-"""The folder of a quickstart: what it was begun with, what is done, and how long that took.
+"""The folder of a quickstart: its settings, what is done, and how long that took.
 
-`quickstart.json` is written at the beginning and after every step. A step is done when its folder stands, and a folder
-takes its name only once it is whole, so a quickstart that was killed at any moment goes on with the step it was in.
+`quickstart.json` is written at the start and after every step. A step is done when its folder exists, and a folder is
+renamed to its name once it is complete, so a quickstart that was killed at any moment continues with the same step.
 """
 
 import json
@@ -15,7 +15,7 @@ from typing import Any
 from spanlab.atomic_io import locked, put_folder, sha256_of, to_disk, write_json
 from spanlab.errors import InputError
 from spanlab.quickstart.events import QuickstartEvents
-from spanlab.quickstart.plan import QuickstartSettings, everything
+from spanlab.quickstart.plan import QuickstartSettings, all_outputs
 from spanlab.report.number_format import duration
 
 JOURNAL = "quickstart.json"
@@ -24,59 +24,59 @@ _LOCK = ".lock"
 
 
 class QuickstartFolder:
-    """The folder, the settings it is worked in with, and the time that went by."""
+    """The folder with the settings and events of a quickstart, and the time spent."""
 
-    def __init__(self, settings: QuickstartSettings, watcher: QuickstartEvents) -> None:
-        self.settings, self.watcher = settings, watcher
-        self.folder = settings.out
+    def __init__(self, settings: QuickstartSettings, events: QuickstartEvents) -> None:
+        self.settings, self.events = settings, events
+        self.path = settings.out
         self._seconds: dict[str, float] = {}
 
     @contextmanager
     def opened(self, *, overwrite: bool = False) -> Iterator[None]:
-        """Begin in an empty folder or go on in one that was begun the same way; no second process may."""
-        begun = self._check(overwrite=overwrite)
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with locked(self.folder / _LOCK, "another process is working in this folder"):
-            if begun and overwrite:
+        """Lock the folder, to start in an empty one or to continue in one with the same settings."""
+        started = self._check(overwrite=overwrite)
+        self.path.mkdir(parents=True, exist_ok=True)
+        with locked(self.path / _LOCK, "another process is using this folder"):
+            if started and overwrite:
                 self._clear()
-            elif begun:
+            elif started:
                 self._seconds = self._read_seconds()
             self._write()
             yield
 
     @property
     def spent(self) -> float:
-        """Seconds of all steps so far, in this session and earlier ones."""
+        """Seconds of all steps so far, over all sessions."""
         return sum(self._seconds.values())
 
     @contextmanager
     def timed(self, step: str) -> Iterator[None]:
-        """Count the time inside for a step, also where it ends with Ctrl-C."""
-        before, began = self._seconds.get(step, 0.0), time.monotonic()
+        """Add the time inside to that of a step, also on Ctrl-C."""
+        before, start = self._seconds.get(step, 0.0), time.monotonic()
         try:
             yield
         finally:
-            self._seconds[step] = before + time.monotonic() - began
+            self._seconds[step] = before + time.monotonic() - start
             self._write()
 
     @contextmanager
     def new_folder(self, name: str) -> Iterator[Path]:
-        """A folder to write into, which stands under its name when it is whole."""
-        unfinished = self.folder / f".{name}.unfinished"
+        """A temporary folder to write into, renamed to `name` at the end."""
+        unfinished = self.path / f".{name}.unfinished"
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir()
         yield unfinished
         to_disk(unfinished)
-        put_folder(unfinished, self.folder / name)
+        put_folder(unfinished, self.path / name)
 
     def _check(self, *, overwrite: bool) -> bool:
-        """Whether a quickstart was begun here; refused is whatever else is in the way."""
-        if self.folder.exists() and not self.folder.is_dir():
-            raise InputError("a file is in the way", path=self.folder, fix="choose another --out")
-        if not (self.folder / JOURNAL).is_file():
-            if self.folder.exists() and any(path.name != _LOCK for path in self.folder.iterdir()):
-                cause = "the folder is not empty and holds no quickstart"
-                raise InputError(cause, path=self.folder, fix="choose another --out")
+        """Whether the folder contains a quickstart; raises if it contains anything else."""
+        if self.path.exists() and not self.path.is_dir():
+            raise InputError("a file is in the way", path=self.path, fix="choose another --out")
+        if not (self.path / JOURNAL).is_file():
+            if self.path.exists() and any(path.name != _LOCK for path in self.path.iterdir()):
+                cause = "the folder is not empty and is not a quickstart"
+                raise InputError(cause, path=self.path, fix="choose another --out")
             return False
         if not overwrite:
             self._check_same()
@@ -84,14 +84,14 @@ class QuickstartFolder:
 
     def _check_same(self) -> None:
         before = self._read()["settings"]
-        for name, value in _described(self.settings).items():
+        for name, value in _comparable(self.settings).items():
             if before.get(name) != value:
-                was = "other text" if name == "text" else f"{name} {_told(before.get(name))}, not {_told(value)}"
-                fix = "give what it was begun with, choose another --out, or replace it with --overwrite"
-                raise InputError(f"the quickstart here was begun with {was}", path=self.folder, fix=fix)
+                old = "other text" if name == "text" else f"{name} {_format(before.get(name))}, not {_format(value)}"
+                fix = "use the same settings, another --out, or --overwrite"
+                raise InputError(f"the quickstart was started with {old}", path=self.path, fix=fix)
 
     def _read(self) -> dict[str, Any]:
-        path = self.folder / JOURNAL
+        path = self.path / JOURNAL
         try:
             journal = json.loads(path.read_text(encoding="utf-8"))
             if journal["format_version"] == FORMAT_VERSION and isinstance(journal["settings"], dict):
@@ -99,30 +99,30 @@ class QuickstartFolder:
                 return journal
         except (ValueError, KeyError, TypeError):
             pass
-        raise InputError("not the journal of a quickstart", path=path, fix="begin anew with --overwrite")
+        raise InputError("not the journal of a quickstart", path=path, fix="start over with --overwrite")
 
     def _read_seconds(self) -> dict[str, float]:
         return {str(step): float(seconds) for step, seconds in self._read().get("seconds", {}).items()}
 
     def _write(self) -> None:
-        journal = {"format_version": FORMAT_VERSION, "settings": _described(self.settings), "seconds": self._seconds}
-        write_json(self.folder / JOURNAL, journal)
+        journal = {"format_version": FORMAT_VERSION, "settings": _comparable(self.settings), "seconds": self._seconds}
+        write_json(self.path / JOURNAL, journal)
 
     def _clear(self) -> None:
-        """Remove what a quickstart writes, and nothing else; the journal last, so that it stays one all the while."""
-        for name in (*everything(), JOURNAL):
-            path = self.folder / name
+        """Remove what a quickstart writes, and nothing else; the journal last, which identifies the folder."""
+        for name in (*all_outputs(), JOURNAL):
+            path = self.path / name
             if path.is_dir():
                 shutil.rmtree(path)
             else:
                 path.unlink(missing_ok=True)
 
 
-def _described(settings: QuickstartSettings) -> dict[str, Any]:
-    """The settings that decide what comes out; of text files, what they hold."""
-    described = {name: value for name, value in vars(settings).items() if name not in {"out", "text"}}
-    return {**described, "text": [sha256_of(Path(name))[:16] for name in settings.text]}
+def _comparable(settings: QuickstartSettings) -> dict[str, Any]:
+    """The settings that determine the results; text files by their content."""
+    comparable = {name: value for name, value in vars(settings).items() if name not in {"out", "text"}}
+    return {**comparable, "text": [sha256_of(Path(name))[:16] for name in settings.text]}
 
 
-def _told(value: Any) -> str:  # noqa: ANN401 (a setting as JSON has it)
+def _format(value: Any) -> str:  # noqa: ANN401 (a setting as JSON has it)
     return duration(value) if isinstance(value, float) else str(value)

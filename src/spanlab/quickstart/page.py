@@ -1,4 +1,4 @@
-"""A quickstart as one page: the table, the curves of every run, and what the models find in unseen text."""
+"""The report of a quickstart: table of scores, curves, predictions for unseen text, commands to try next."""
 
 from html import escape
 from importlib import resources
@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Literal
 
 from spanlab.quickstart import plan
-from spanlab.quickstart.next_commands import next_commands
 from spanlab.quickstart.results import QuickstartResults, Sample, SampleSpan
 from spanlab.report.curves import Chart, Line, draw_chart, draw_curves, smooth
 from spanlab.report.number_format import duration
@@ -15,67 +14,10 @@ from spanlab.report.run_page import Section, html_page
 from spanlab.tasks.spans.html import draw_spans
 
 _NOISE = 3.0
-"""Points; the almanac's test files are small, and a smaller difference says nothing."""
-_LEARNT = 20.0
-"""Points; a model below this has hardly begun to learn its task."""
-
-
-def header() -> tuple[str, ...]:
-    """The names of the columns."""
-    scores = (f"{task.title} {_named(metric)}" for task in plan.TASKS for metric in task.metrics)
-    return ("begun with", "learnt before", *scores)
-
-
-def rows(findings: QuickstartResults) -> list[tuple[str, ...]]:
-    """The cells, as text."""
-    return [
-        (
-            row.title,
-            row.fitted,
-            *(f"{row.scores[task.name][metric]:.1f}" for task in plan.TASKS for metric in task.metrics),
-        )
-        for row in findings.rows
-    ]
-
-
-def remarks(findings: QuickstartResults) -> list[str]:
-    """What to think of it."""
-    said = [
-        f"Test scores in percent: {findings.tested['entities']} passages, {findings.tested['questions']} questions, "
-        "none of which was in the text, the training files or the choice of a model."
-    ]
-    before, after = findings.row(plan.UNTRAINED), findings.row(plan.PRETRAINED)
-    if before is not None and after is not None:
-        said += [_worth(task, before.scores[task.name], after.scores[task.name]) for task in plan.TASKS]
-    said += [_not_learnt(task, findings) for task in plan.TASKS if _best_score(task, findings) < _LEARNT]
-    if findings.left_out:
-        said.append(f"Not in the table: {findings.left_out}.")
-    return said
-
-
-def _worth(task: plan.QuickstartTask, before: dict[str, float], after: dict[str, float]) -> str:
-    gain = after[task.metrics[0]] - before[task.metrics[0]]
-    told = f"Pre-training here changed the F1 of {task.title} by {gain:+.1f} points"
-    if gain > _NOISE:
-        return f"{told}."
-    if gain < -_NOISE:
-        return f"{told}: it did not help."
-    return f"{told}: with so few examples that is no difference."
-
-
-def _best_score(task: plan.QuickstartTask, findings: QuickstartResults) -> float:
-    return findings.best(task).scores[task.name][task.metrics[0]]
-
-
-def _not_learnt(task: plan.QuickstartTask, findings: QuickstartResults) -> str:
-    best = _best_score(task, findings)
-    return f"An F1 of {best:.1f} means that {task.title} were not learnt in this time; --budget gives more of it."
-
-
-def _named(metric: str) -> str:
-    return {"f1": "F1", "exact_match": "exact"}[metric]
-
-
+"""Points of F1; the test files are small, and smaller differences are noise."""
+_LEARNED = 20.0
+"""Points of F1; a model below this has not learned its task."""
+_METRIC_TITLES = {"f1": "F1", "exact_match": "exact"}
 _COLOURS: dict[str, Literal["train", "dev", "third"]] = {
     plan.UNTRAINED: "train",
     plan.PRETRAINED: "dev",
@@ -83,44 +25,90 @@ _COLOURS: dict[str, Literal["train", "dev", "third"]] = {
 }
 
 
-def quickstart_page(folder: Path, findings: QuickstartResults) -> str:
-    """The page of a quickstart whose runs are all done."""
-    parts = [
-        Section(title="Test scores", html=_table(findings)),
-        Section(title="Pre-training: losses by objective", html=_losses(folder, plan.PRETRAINED)),
-        Section(title="Fine-tuning", html=_task_curves(folder, findings)),
-        Section(title="Entities in text that no model has seen", html=_entity_samples(findings)),
-        Section(title="Answers about text that no model has seen", html=_question_samples(findings)),
-        Section(title="Next", html=_commands(folder, findings)),
-        Section(title="The page of every run", html=_links(folder, findings)),
+def header() -> tuple[str, ...]:
+    """The titles of the columns of the table."""
+    scores = (f"{task.title} {_METRIC_TITLES[metric]}" for task in plan.TASKS for metric in task.metrics)
+    return ("initial weights", "pre-training", *scores)
+
+
+def rows(results: QuickstartResults) -> list[tuple[str, ...]]:
+    """The rows of the table, as text."""
+    return [
+        (
+            row.title,
+            row.pretraining,
+            *(f"{row.scores[task.name][metric]:.1f}" for task in plan.TASKS for metric in task.metrics),
+        )
+        for row in results.rows
     ]
-    if findings.row(plan.MINILM) is not None:
+
+
+def remarks(results: QuickstartResults) -> list[str]:
+    """How to read the scores, in sentences."""
+    lines = [
+        f"Test scores in percent: {results.tested['entities']} passages, {results.tested['questions']} questions, "
+        "none of which was used for pre-training, training or model selection."
+    ]
+    before, after = results.row(plan.UNTRAINED), results.row(plan.PRETRAINED)
+    if before is not None and after is not None:
+        lines += [_gain(task, before.scores[task.name], after.scores[task.name]) for task in plan.TASKS]
+    for task in plan.TASKS:
+        best = results.best(task).scores[task.name][task.metrics[0]]
+        if best < _LEARNED:
+            lines.append(f"An F1 of {best:.1f} means that {task.title} were not learned; try a larger --budget.")
+    if results.left_out:
+        lines.append(f"Not in the table: {results.left_out}.")
+    return lines
+
+
+def _gain(task: plan.QuickstartTask, before: dict[str, float], after: dict[str, float]) -> str:
+    gain = after[task.metrics[0]] - before[task.metrics[0]]
+    line = f"Pre-training changed the F1 of {task.title} by {gain:+.1f} points"
+    if gain > _NOISE:
+        return f"{line}."
+    if gain < -_NOISE:
+        return f"{line}: it did not help."
+    return f"{line}: with so few examples, no difference."
+
+
+def quickstart_page(folder: Path, results: QuickstartResults) -> str:
+    """The report of a quickstart whose runs are all finished, as HTML."""
+    parts = [
+        Section(title="Test scores", html=_table(results)),
+        Section(title="Pre-training: losses by objective", html=_losses(folder, plan.PRETRAINED)),
+        Section(title="Fine-tuning", html=_task_curves(folder, results)),
+        Section(title="Entities in unseen text", html=_entity_samples(results)),
+        Section(title="Answers in unseen text", html=_question_samples(results)),
+        Section(title="What to try next", html=_commands(folder, results)),
+        Section(title="Reports of the runs", html=_links(results)),
+    ]
+    if results.row(plan.MINILM) is not None:
         parts.insert(2, Section(title="MiniLM, continued: losses by objective", html=_losses(folder, plan.MINILM)))
     style = (resources.files("spanlab.quickstart") / "page.css").read_text(encoding="utf-8")
-    return html_page("SpanLab quickstart", _headline(findings), parts, style)
+    return html_page("SpanLab quickstart", _headline(results), parts, style)
 
 
-def _headline(findings: QuickstartResults) -> str:
+def _headline(results: QuickstartResults) -> str:
     facts = {
-        "time": duration(findings.seconds),
-        "models compared": str(len(findings.rows)),
-        "test passages": f"{findings.tested['entities']:,}",
-        "test questions": f"{findings.tested['questions']:,}",
+        "time": duration(results.seconds),
+        "models compared": str(len(results.rows)),
+        "test passages": f"{results.tested['entities']:,}",
+        "test questions": f"{results.tested['questions']:,}",
     }
     listed = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in facts.items())
-    told = "A tokenizer, a corpus, pre-training, fine-tuning and scores, all made on this machine."
-    return f"<header><h1>SpanLab quickstart</h1><p>{told}</p><dl>{listed}</dl></header>"
+    intro = "A tokenizer, a corpus, pre-training, fine-tuning and scores, all made on this machine."
+    return f"<header><h1>SpanLab quickstart</h1><p>{intro}</p><dl>{listed}</dl></header>"
 
 
-def _table(findings: QuickstartResults) -> str:
+def _table(results: QuickstartResults) -> str:
     head = "".join(f"<th>{escape(name)}</th>" for name in header())
     body = "".join(
         f"<tr><th>{escape(row[0])}</th><td class='words'>{escape(row[1])}</td>"
         + "".join(f"<td>{escape(cell)}</td>" for cell in row[2:])
         + "</tr>"
-        for row in rows(findings)
+        for row in rows(results)
     )
-    notes = "".join(f"<p>{escape(line)}</p>" for line in remarks(findings))
+    notes = "".join(f"<p>{escape(line)}</p>" for line in remarks(results))
     return f'<table class="courses scores"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}'
 
 
@@ -128,14 +116,14 @@ def _losses(folder: Path, run: str) -> str:
     return draw_curves(History(read_run(folder / run).records))["Loss"]
 
 
-def _task_curves(folder: Path, findings: QuickstartResults) -> str:
-    """Of each task the loss in training and the score on dev, a line for each beginning."""
+def _task_curves(folder: Path, results: QuickstartResults) -> str:
+    """For each task the training loss and the score on dev, a line for each initial weights."""
     charts = []
     for task in plan.TASKS:
         losses, scores = [], []
-        for row in findings.rows:
-            history = History(read_run(folder / plan.run_name(row.beginning, task)).records)
-            colour = _COLOURS[row.beginning]
+        for row in results.rows:
+            history = History(read_run(folder / plan.run_name(row.initial_weights, task)).records)
+            colour = _COLOURS[row.initial_weights]
             losses.append(Line(name=row.title, series=smooth(history.series("train", "loss")), colour=colour))
             scores.append(Line(name=row.title, series=history.series("dev", task.metrics[0]), colour=colour))
         charts += [
@@ -145,69 +133,100 @@ def _task_curves(folder: Path, findings: QuickstartResults) -> str:
     return f'<div class="charts">{"".join(map(draw_chart, charts))}</div>'
 
 
-def _entity_samples(findings: QuickstartResults) -> str:
-    labels = [span.label for sample in findings.entities for span in _all_spans(sample)]
-    return "".join(_entity_sample(sample, findings, labels) for sample in findings.entities)
+def _entity_samples(results: QuickstartResults) -> str:
+    annotations = [spans for sample in results.entities for spans in (sample.gold, *sample.found.values())]
+    labels = [span.label for spans in annotations for span in spans]
+    return "".join(_entity_sample(sample, results, labels) for sample in results.entities)
 
 
-def _all_spans(sample: Sample) -> list[SampleSpan]:
-    return [*sample.gold, *(span for spans in sample.found.values() for span in spans)]
-
-
-def _entity_sample(sample: Sample, findings: QuickstartResults, labels: list[str]) -> str:
-    readings = [(f"by the almanac: {len(sample.gold)}", sample.gold)]
-    for row in reversed(findings.rows):
-        found = sample.found[row.beginning]
-        right = len(set(found) & set(sample.gold))
-        readings.append((f"{row.title}: {right} right of {len(found)} found", found))
-    drawn = "".join(
-        f"<h4>{escape(title)}</h4>{draw_spans(sample.text, _places(spans), labels)}" for title, spans in readings
+def _entity_sample(sample: Sample, results: QuickstartResults, labels: list[str]) -> str:
+    annotations = [(f"gold: {len(sample.gold)}", sample.gold)]
+    for row in reversed(results.rows):
+        predicted = sample.found[row.initial_weights]
+        correct = len(set(predicted) & set(sample.gold))
+        annotations.append((f"{row.title}: {correct} correct of {len(predicted)} predicted", predicted))
+    html = "".join(
+        f"<h4>{escape(title)}</h4>{draw_spans(sample.text, _triples(spans), labels)}" for title, spans in annotations
     )
-    return f"<article><h3>{escape(sample.id)}</h3>{drawn}</article>"
+    return f"<article><h3>{escape(sample.id)}</h3>{html}</article>"
 
 
-def _places(spans: tuple[SampleSpan, ...]) -> list[tuple[int, int, str]]:
+def _triples(spans: tuple[SampleSpan, ...]) -> list[tuple[int, int, str]]:
     return [(span.start, span.end, span.label) for span in spans]
 
 
-def _question_samples(findings: QuickstartResults) -> str:
+def _question_samples(results: QuickstartResults) -> str:
     """The questions with every model's answer, and each passage with the answers of the best model marked."""
-    best = findings.best(plan.TASKS[1])
-    head = "".join(f"<th>{escape(title)}</th>" for title in ("", "question", "by the almanac", *_titles(findings)))
-    body = "".join(_answers(number, sample, findings) for number, sample in enumerate(findings.questions, start=1))
-    marked: dict[str, list[tuple[int, int, str]]] = {}
-    for number, sample in enumerate(findings.questions, start=1):
-        found = [(start, end, f"answer {number}") for start, end, _ in _places(sample.found[best.beginning])]
-        marked.setdefault(sample.text, []).extend(found)
-    texts = "".join(f"<article>{draw_spans(text, spans)}</article>" for text, spans in marked.items())
-    told = f"<p>Answers of the best of them ({escape(best.title)}), where it finds them:</p>"
-    return f"<table class='answers'><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{told}{texts}"
-
-
-def _titles(findings: QuickstartResults) -> list[str]:
-    return [row.title for row in findings.rows]
-
-
-def _answers(number: int, sample: Sample, findings: QuickstartResults) -> str:
-    right = {sample.answer((span,)) for span in sample.gold} or {""}
-    cells = "".join(
-        f"<td class='{'right' if answer in right else 'wrong'}'>{escape(answer) or '<i>no answer</i>'}</td>"
-        for answer in (sample.answer(sample.found[row.beginning]) for row in findings.rows)
+    best = results.best(plan.TASKS[1])
+    head = "".join(
+        f"<th>{escape(title)}</th>" for title in ("", "question", "gold", *(row.title for row in results.rows))
     )
-    gold = escape(" / ".join(sorted(right))) or "<i>no answer</i>"
+    body = "".join(_answers(number, sample, results) for number, sample in enumerate(results.questions, start=1))
+    marked: dict[str, list[tuple[int, int, str]]] = {}
+    for number, sample in enumerate(results.questions, start=1):
+        spans = sample.found[best.initial_weights]
+        marked.setdefault(sample.text, []).extend((span.start, span.end, f"answer {number}") for span in spans)
+    texts = "".join(f"<article>{draw_spans(text, spans)}</article>" for text, spans in marked.items())
+    caption = f"<p>Answers of the best model (initial weights: {escape(best.title)}) in their context:</p>"
+    return f"<table class='answers'><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{caption}{texts}"
+
+
+def _answers(number: int, sample: Sample, results: QuickstartResults) -> str:
+    gold_answers = {sample.answer((span,)) for span in sample.gold} or {""}
+    cells = "".join(
+        f"<td class='{'right' if answer in gold_answers else 'wrong'}'>{escape(answer) or '<i>no answer</i>'}</td>"
+        for answer in (sample.answer(sample.found[row.initial_weights]) for row in results.rows)
+    )
+    gold = escape(" / ".join(sorted(gold_answers))) or "<i>no answer</i>"
     return f"<tr><th>{number}</th><td>{escape(sample.question)}</td><td>{gold}</td>{cells}</tr>"
 
 
-def _commands(folder: Path, findings: QuickstartResults) -> str:
+def _commands(folder: Path, results: QuickstartResults) -> str:
     lines = "".join(
-        f"<dt>{escape(one.what)}</dt><dd><code>{escape(one.command)}</code></dd>"
-        for one in next_commands(str(folder), findings)
+        f"<dt>{escape(purpose)}</dt><dd><code>{escape(command)}</code></dd>"
+        for purpose, command in next_commands(str(folder), results)
     )
     return f"<dl class='commands'>{lines}</dl>"
 
 
-def _links(folder: Path, findings: QuickstartResults) -> str:
-    beginnings = [row.beginning for row in findings.rows]
-    runs = [name for name in plan.SHARES if name.partition("-")[0] in beginnings]
+def _links(results: QuickstartResults) -> str:
+    all_weights = [row.initial_weights for row in results.rows]
+    runs = [name for name in plan.SHARES if name.partition("-")[0] in all_weights]
     items = "".join(f'<li><a href="{escape(run)}/report.html">{escape(run)}</a></li>' for run in runs)
     return f"<ul class='links'>{items}</ul>"
+
+
+def next_commands(folder: str, results: QuickstartResults) -> list[tuple[str, str]]:
+    """(purpose, command) pairs to try next: with the models of this quickstart, then with the user's own files."""
+    entities, questions = plan.TASKS
+    ner_run = f"{folder}/{plan.run_name(results.best(entities).initial_weights, entities)}"
+    qa_run = f"{folder}/{plan.run_name(results.best(questions).initial_weights, questions)}"
+    return [
+        ("find the entities of your text, one text a line", f"spanlab predict {ner_run} --input MINE.txt"),
+        (
+            'answer your questions, {"question", "context"} a line',
+            f"spanlab predict {qa_run} --input MINE.jsonl",
+        ),
+        (
+            "predict masked tokens with the pre-trained model",
+            f'spanlab fill {folder}/{plan.PRETRAINED} "The [MASK] [MASK] of the function is returned."',
+        ),
+        (
+            "repeat the quickstart on your own text, for longer",
+            "spanlab quickstart --text MINE.txt --budget 30m --out mine",
+        ),
+        (
+            "train a tokenizer on your own text",
+            "spanlab tokenizer train MINE.txt --type wordpiece --vocab-size 16000 --out my-tokenizer",
+        ),
+        ("prepare a corpus", "spanlab prepare MINE.txt --tokenizer my-tokenizer --out my-corpus"),
+        (
+            "pre-train a SpanBERT; --dry-run estimates the time",
+            "spanlab pretrain spanbert --data my-corpus --out my-spanbert size=mini",
+        ),
+        ("check a labelled file", "spanlab data check ner TRAIN.jsonl"),
+        (
+            "fine-tune a model for your labels",
+            "spanlab finetune ner --model my-spanbert --train TRAIN.jsonl --dev DEV.jsonl --out my-entities",
+        ),
+    ]

@@ -1,6 +1,6 @@
-"""The parts of a quickstart: what is begun from, what is fine-tuned for, where each thing lies, how time is shared out.
+"""The plan of a quickstart: initial weights, tasks, names of outputs, hyperparameters and shares of time.
 
-Beginnings are the rows of the table that comes out, tasks its columns. Every number a run is trained with stands here.
+Initial weights are the rows of the resulting table, tasks its columns.
 """
 
 import re
@@ -17,71 +17,71 @@ if TYPE_CHECKING:
 
 
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
-LEAST_BUDGET = 10.0
+MIN_BUDGET = 10.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class QuickstartSettings:
-    """Where it works, on what text, for how long."""
+    """Folder, text and time budget of a quickstart."""
 
     out: Path = Path("quickstart")
     text: tuple[str, ...] = ()
-    """Plain text files to pre-train on; none: the Python language reference."""
+    """Plain text files to pre-train on; none: Python's language reference."""
     budget: float = 360.0
-    """Seconds for all of it, about; what one step does not use the later ones get."""
+    """Approximate total seconds; time that a step does not use goes to later ones."""
     size: "Size" = "tiny"
-    """Of the model that is pre-trained; in minutes a larger one sees too little text to gain from it."""
+    """Size of the pre-trained model; in minutes a larger one sees too little text to benefit."""
     vocabulary: int = 6000
-    """Pieces of its tokenizer."""
+    """Vocabulary size of the tokenizer."""
     steps: int | None = None
-    """Training steps of every run; None: as many as the budget has room for on this machine."""
+    """Training steps of every run; None: as many as fit the budget on this machine."""
     minilm: bool = True
-    """Whether the packaged MiniLM takes part."""
+    """Whether to include the packaged MiniLM."""
 
     def __post_init__(self) -> None:
-        if self.budget < LEAST_BUDGET:
-            cause = f"a budget of {self.budget:g} s is too short to learn anything"
-            raise ConfigError(cause, fix=f"give at least {LEAST_BUDGET:g}s, or 6m")
+        if self.budget < MIN_BUDGET:
+            cause = f"a budget of {self.budget:g} s is too short"
+            raise ConfigError(cause, fix=f"use at least {MIN_BUDGET:g}s, such as 6m")
 
 
 def parse_budget(text: str) -> float:
     """The seconds of `90s`, `6m` or `1.5h`."""
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([smh])\s*", text)
     if match is None:
-        raise ConfigError(f"'{text}' is no length of time", fix="write 90s, 6m or 1.5h")
+        raise ConfigError(f"'{text}' is not a duration", fix="write 90s, 6m or 1.5h")
     return float(match[1]) * _UNITS[match[2]]
 
 
 TEXT, TOKENIZER, CORPUS, UNTRAINED, PRETRAINED = "text", "tokenizer", "corpus", "untrained", "pretrained"
 MINILM_CORPUS, MINILM = "minilm-corpus", "minilm"
 SCORES, REPORT = "scores.json", "report.html"
-BEGINNINGS = (UNTRAINED, PRETRAINED, MINILM)
+INITIAL_WEIGHTS = (UNTRAINED, PRETRAINED, MINILM)
 TITLES: Mapping[str, str] = MappingProxyType(
     {
-        UNTRAINED: "new weights",
+        UNTRAINED: "random",
         PRETRAINED: "pre-trained here",
         MINILM: "MiniLM, continued",
     }
 )
 EVALUATIONS = 4
-"""How often a run is scored on dev, and its state saved."""
+"""Evaluations on dev, and checkpoints, of a run."""
 LANGUAGE = "en"
-"""Of the passages: the packaged MiniLM reads English alone."""
+"""Of the passages; the packaged MiniLM is English."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class QuickstartTask:
-    """One of the tasks, and how it is trained."""
+    """A task and its hyperparameters."""
 
     name: str
-    """Its folder of labelled files, and a part of its runs' names."""
+    """The folder of its labelled files, and part of the names of its runs."""
     task: str
     title: str
     metrics: tuple[str, ...]
-    """Of the table, the main one first."""
+    """Columns of the table, the main metric first."""
     batch_size: int
     lr: float
-    """Of the small models; with and without pre-training the same."""
+    """Of the small models, with and without pre-training."""
     minilm_lr: float
 
 
@@ -108,7 +108,7 @@ TASKS = (
 
 PRETRAINING: Mapping[str, Any] = MappingProxyType(
     {
-        # What suits a narrow body and little text: rotary positions, normalisation first, larger initial weights.
+        # For a small hidden size and little text: rotary positions, pre-norm, larger initial weights.
         "encoder": {
             "positions": "rotary",
             "norm_place": "pre",
@@ -138,22 +138,22 @@ SHARES: Mapping[str, float] = MappingProxyType(
         f"{MINILM}-questions": 0.20,
     }
 )
-"""Of the time that is left once the corpus stands, by run and in the order of the runs."""
+"""Shares of the time that remains after the corpus, by run, in the order of the runs."""
 SCORING_SHARE = 0.08
-"""Of the whole budget: what the test scores and the page take at the end."""
+"""Share of the budget for the test scores and the report."""
 
 
-def run_name(beginning: str, task: QuickstartTask) -> str:
+def run_name(initial_weights: str, task: QuickstartTask) -> str:
     """The folder of a fine-tuning run."""
-    return f"{beginning}-{task.name}"
+    return f"{initial_weights}-{task.name}"
 
 
-def seconds_for(run: str, to_come: Sequence[str], left: float) -> float:
-    """What a run may take of the seconds that are left for all runs to come, itself among them."""
-    return max(0.0, left) * SHARES[run] / sum(SHARES[name] for name in to_come)
+def seconds_for(run: str, remaining_runs: Sequence[str], seconds: float) -> float:
+    """The seconds of a run, of those that remain for it and the runs after it (`remaining_runs`)."""
+    return max(0.0, seconds) * SHARES[run] / sum(SHARES[name] for name in remaining_runs)
 
 
-def everything() -> tuple[str, ...]:
-    """The names of all that a quickstart writes beside its journal."""
+def all_outputs() -> tuple[str, ...]:
+    """The names of everything that a quickstart writes beside its journal."""
     folders = (TEXT, TOKENIZER, CORPUS, UNTRAINED, MINILM_CORPUS, *(task.name for task in TASKS))
     return (*folders, *SHARES, SCORES, REPORT)

@@ -1,4 +1,4 @@
-"""What came of a quickstart: test scores of every beginning, and what each made of the same unseen texts."""
+"""Results of a quickstart: the test scores of every model, and their predictions for the same unseen texts."""
 
 import json
 from dataclasses import dataclass
@@ -11,20 +11,20 @@ from spanlab.inference.load import load
 from spanlab.quickstart import plan
 from spanlab.quickstart.folder import QuickstartFolder
 from spanlab.quickstart.plan import QuickstartTask
-from spanlab.quickstart.training_steps import steps_of
+from spanlab.quickstart.runs import steps_of
 from spanlab.report.run_history import read_run
 from spanlab.tasks.ner.data import NerResult
 from spanlab.tasks.qa.data import QaResult
 
 TEST = "test.json"
-"""Of every fine-tuning run's folder: its test scores and sample predictions."""
+"""The file of a fine-tuning run with its test scores and sample predictions."""
 _SAMPLE_PASSAGES = 2
 _SAMPLE_QUESTIONS = 6
 
 
 @dataclass(frozen=True, kw_only=True)
 class SampleSpan:
-    """Characters `start` to `end` of a sample's text, and what they are; an answer has no label."""
+    """Characters `start` to `end` of a sample's text and their label; an answer has no label."""
 
     start: int
     end: int
@@ -33,92 +33,92 @@ class SampleSpan:
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    """A text that no model had seen, and what is in it by the almanac and by each beginning."""
+    """An unseen text with its gold spans and those that each model predicts."""
 
     id: str
     text: str
     question: str = ""
     gold: tuple[SampleSpan, ...]
     found: dict[str, tuple[SampleSpan, ...]]
-    """By beginning."""
+    """Predicted spans, by initial weights."""
 
     def answer(self, spans: tuple[SampleSpan, ...]) -> str:
-        """The words of the first of some spans of the text; "" where there is none."""
+        """The text of the first span; "" without spans."""
         return self.text[spans[0].start : spans[0].end] if spans else ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunScores:
-    """One fine-tuned model on the test file."""
+    """Scores of one fine-tuned model on the test file."""
 
     count: int
     metrics: dict[str, float]
     samples: tuple[tuple[SampleSpan, ...], ...]
-    """What it finds in each of the samples."""
+    """The predicted spans of each sample."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class BeginningScores:
-    """A row of the table."""
+class ModelScores:
+    """The models fine-tuned from one set of initial weights: a row of the table."""
 
-    beginning: str
+    initial_weights: str
     title: str
-    fitted: str
-    """From what, before it was fine-tuned."""
+    pretraining: str
+    """The pre-training of the weights, in words."""
     scores: dict[str, dict[str, float]]
     """Metrics by task."""
     steps: dict[str, int]
-    """Of fine-tuning, by task."""
+    """Steps of fine-tuning, by task."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class QuickstartResults:
-    """All of it, as `scores.json` holds it."""
+    """The content of `scores.json`."""
 
-    rows: tuple[BeginningScores, ...]
+    rows: tuple[ModelScores, ...]
     left_out: str
-    """Why there is no MiniLM, if there is none."""
+    """Why MiniLM is missing, if it is."""
     tested: dict[str, int]
-    """Examples by task."""
+    """Test examples, by task."""
     entities: tuple[Sample, ...]
     questions: tuple[Sample, ...]
     seconds: float
 
-    def row(self, beginning: str) -> BeginningScores | None:
-        """The row of a beginning."""
-        return next((row for row in self.rows if row.beginning == beginning), None)
+    def row(self, initial_weights: str) -> ModelScores | None:
+        """The row of these initial weights."""
+        return next((row for row in self.rows if row.initial_weights == initial_weights), None)
 
-    def best(self, task: QuickstartTask) -> BeginningScores:
+    def best(self, task: QuickstartTask) -> ModelScores:
         """The row with the highest score."""
         return max(self.rows, key=lambda row: row.scores[task.name][task.metrics[0]])
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return to_mapping(self)
+        """For JSON, with the keys of the file format."""
+        mapping = to_mapping(self)
+        for row in mapping["rows"]:
+            row["beginning"], row["learnt"] = row.pop("initial_weights"), row.pop("pretraining")
+        return mapping
 
 
-def score_models(place: QuickstartFolder, beginnings: tuple[str, ...]) -> None:
-    """Score every fine-tuned model on the test file of its task; what is scored already is left alone."""
-    for beginning in beginnings:
+def score_models(folder: QuickstartFolder, all_weights: tuple[str, ...]) -> None:
+    """Score every fine-tuned model on the test file of its task, unless it has been scored."""
+    for weights in all_weights:
         for task in plan.TASKS:
-            run = place.folder / plan.run_name(beginning, task)
+            run = folder.path / plan.run_name(weights, task)
             if (run / TEST).is_file():
                 continue
-            with place.timed(f"test {run.name}"):
-                result = _test(run, place.folder / task.name / "test.jsonl", task)
-                write_json(run / TEST, to_mapping(result))
-            place.watcher.say(f"{run.name}: {_told(task, result.metrics)}")
+            with folder.timed(f"test {run.name}"):
+                scores = _score(run, folder.path / task.name / "test.jsonl", task)
+                write_json(run / TEST, to_mapping(scores))
+            formatted = (f"{name.replace('_', ' ')} {scores.metrics[name]:.1f}" for name in task.metrics)
+            folder.events.say(f"{run.name}: {', '.join(formatted)}")
 
 
-def _told(task: QuickstartTask, metrics: dict[str, float]) -> str:
-    return ", ".join(f"{name.replace('_', ' ')} {metrics[name]:.1f}" for name in task.metrics)
-
-
-def _test(run: Path, file: Path, task: QuickstartTask) -> RunScores:
+def _score(run: Path, file: Path, task: QuickstartTask) -> RunScores:
     predictor = load(run)
     scores = predictor.evaluate(str(file))
-    found = predictor.predict(_sample_rows(file, task))
-    return RunScores(count=scores.count, metrics=dict(scores.metrics), samples=tuple(map(_spans, found)))
+    results = predictor.predict(_sample_rows(file, task))
+    return RunScores(count=scores.count, metrics=dict(scores.metrics), samples=tuple(map(_spans, results)))
 
 
 def _spans(result: NerResult | QaResult) -> tuple[SampleSpan, ...]:
@@ -130,61 +130,64 @@ def _spans(result: NerResult | QaResult) -> tuple[SampleSpan, ...]:
 
 
 def _sample_rows(file: Path, task: QuickstartTask) -> list[dict[str, Any]]:
-    """The first examples of the test file, whatever becomes of them."""
+    """The first examples of the test file: not chosen by their results."""
     count = _SAMPLE_QUESTIONS if task.task == "qa" else _SAMPLE_PASSAGES
     with file.open(encoding="utf-8") as lines:
         return [json.loads(line) for _, line in zip(range(count), lines, strict=False)]
 
 
-def gather(place: QuickstartFolder, beginnings: tuple[str, ...], left_out: str) -> QuickstartResults:
-    """The findings of models that were all tested."""
-    tests = {
-        (beginning, task.name): _read(place.folder / plan.run_name(beginning, task) / TEST)
-        for beginning in beginnings
+def collect_results(folder: QuickstartFolder, all_weights: tuple[str, ...], left_out: str) -> QuickstartResults:
+    """The results of all models, which must have been scored."""
+    scores = {
+        (weights, task.name): _read(folder.path / plan.run_name(weights, task) / TEST)
+        for weights in all_weights
         for task in plan.TASKS
     }
-    entities, questions = (_samples(place, task, beginnings, tests) for task in plan.TASKS)
+    entities, questions = (_samples(folder, task, all_weights, scores) for task in plan.TASKS)
     return QuickstartResults(
-        rows=tuple(_row(place, beginning, tests) for beginning in beginnings),
+        rows=tuple(_row(folder, weights, scores) for weights in all_weights),
         left_out=left_out,
-        tested={task.name: tests[beginnings[0], task.name].count for task in plan.TASKS},
+        tested={task.name: scores[all_weights[0], task.name].count for task in plan.TASKS},
         entities=entities,
         questions=questions,
-        seconds=place.spent,
+        seconds=folder.spent,
     )
 
 
-def _row(place: QuickstartFolder, beginning: str, tests: dict[tuple[str, str], RunScores]) -> BeginningScores:
-    return BeginningScores(
-        beginning=beginning,
-        title=plan.TITLES[beginning],
-        fitted=_learnt(place, beginning),
-        scores={task.name: tests[beginning, task.name].metrics for task in plan.TASKS},
-        steps={task.name: steps_of(place.folder / plan.run_name(beginning, task)) for task in plan.TASKS},
+def _row(folder: QuickstartFolder, weights: str, scores: dict[tuple[str, str], RunScores]) -> ModelScores:
+    return ModelScores(
+        initial_weights=weights,
+        title=plan.TITLES[weights],
+        pretraining=_describe_pretraining(folder, weights),
+        scores={task.name: scores[weights, task.name].metrics for task in plan.TASKS},
+        steps={task.name: steps_of(folder.path / plan.run_name(weights, task)) for task in plan.TASKS},
     )
 
 
-def _learnt(place: QuickstartFolder, beginning: str) -> str:
-    if beginning == plan.UNTRAINED:
-        return "nothing"
-    records = read_run(place.folder / beginning).records
-    here = f"{records[-1]['step']:,} steps, {records[-1]['epoch']:.1f} epochs"
-    return here if beginning == plan.PRETRAINED else f"as published, {here}"
+def _describe_pretraining(folder: QuickstartFolder, weights: str) -> str:
+    if weights == plan.UNTRAINED:
+        return "none"
+    last = read_run(folder.path / weights).records[-1]
+    steps = f"{last['step']:,} steps, {last['epoch']:.1f} epochs"
+    return steps if weights == plan.PRETRAINED else f"as published, {steps}"
 
 
 def _samples(
-    place: QuickstartFolder, task: QuickstartTask, beginnings: tuple[str, ...], tests: dict[tuple[str, str], RunScores]
+    folder: QuickstartFolder,
+    task: QuickstartTask,
+    all_weights: tuple[str, ...],
+    scores: dict[tuple[str, str], RunScores],
 ) -> tuple[Sample, ...]:
-    rows = _sample_rows(place.folder / task.name / "test.jsonl", task)
+    rows = _sample_rows(folder.path / task.name / "test.jsonl", task)
     return tuple(
         Sample(
             id=row["id"],
             text=row.get("text") or row["context"],
             question=row.get("question", ""),
             gold=_gold(row),
-            found={beginning: tests[beginning, task.name].samples[number] for beginning in beginnings},
+            found={weights: scores[weights, task.name].samples[index] for weights in all_weights},
         )
-        for number, row in enumerate(rows)
+        for index, row in enumerate(rows)
     )
 
 

