@@ -1,4 +1,7 @@
-"""Freed memory is kept as long as it is what a step needs, and given back when it has grown."""
+"""Freed memory is kept as long as it is what a step needs, and trimmed when it has grown."""
+
+import subprocess
+import sys
 
 import pytest
 
@@ -25,3 +28,51 @@ def test_a_system_that_does_not_tell_is_left_alone(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(malloc, "resident_memory_gb", lambda: None)
     monkeypatch.setattr(malloc, "trim_malloc", lambda: pytest.fail("nothing is known to be held"))
     MallocTrimmer().after_step()
+
+
+MEASURE = """
+import resource, sys
+import numpy as np
+from spanlab.training.malloc import keep_freed_memory
+kept = keep_freed_memory() if sys.argv[1] == "keep" else False
+def faults():
+    for _ in range(3):
+        np.ones(6_000_000)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(20):
+        np.ones(6_000_000)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+print(int(kept), faults())
+"""
+
+
+def measure(mode: str) -> tuple[bool, int]:
+    done = subprocess.run([sys.executable, "-c", MEASURE, mode], capture_output=True, text=True, check=True)
+    kept, faults = done.stdout.split()
+    return kept == "1", int(faults)
+
+
+def test_kept_memory_costs_no_fresh_pages() -> None:
+    kept, faults = measure("keep")
+    if not kept:
+        pytest.skip("this system's allocator cannot be asked")
+    assert faults < 100
+    assert measure("leave")[1] > 2 * max(50, faults)
+
+
+GIVE_BACK = """
+import numpy as np
+from spanlab.training.malloc import trim_malloc, resident_memory_gb, keep_freed_memory
+keep_freed_memory()
+np.ones(50_000_000)
+kept, given = resident_memory_gb(), trim_malloc()
+print(int(given), kept - resident_memory_gb())
+"""
+
+
+def test_kept_memory_can_be_given_back() -> None:
+    done = subprocess.run([sys.executable, "-c", GIVE_BACK], capture_output=True, text=True, check=True)
+    given, gigabytes = done.stdout.split()
+    if given == "0":
+        pytest.skip("this system's allocator cannot be asked")
+    assert 0.3 < float(gigabytes) < 0.5
