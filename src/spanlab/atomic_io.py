@@ -5,7 +5,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -79,6 +79,26 @@ def mend_folder(place: Path) -> None:
 
 def _old_name(place: Path) -> Path:
     return place.with_name(f".{place.name}.old")
+
+
+def has_output(folder: Path, marker: str, name: str, *, ignored: Callable[[Path], bool] = lambda path: False) -> bool:
+    """Whether an output folder contains an earlier output, identified by its file `marker`.
+
+    Raises if the path is a file or the folder contains anything else, which must not be overwritten.
+
+    Args:
+        folder: the output folder, which need not exist.
+        marker: the file that identifies the output.
+        name: what the output is called in messages, such as "run".
+        ignored: paths in the folder that do not count.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise InputError("exists and is not a folder", path=folder, fix="choose another --out")
+    if (folder / marker).is_file():
+        return True
+    if folder.exists() and not all(map(ignored, folder.iterdir())):
+        raise InputError(f"the folder is not empty and is not a {name}", path=folder, fix="choose another --out")
+    return False
 
 
 @contextmanager

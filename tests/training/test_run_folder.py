@@ -38,7 +38,7 @@ def test_a_foreign_folder_is_never_replaced(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("years of work")
     refused = "the folder is not empty and is not a run; choose another --out"
     assert refusal(RunFolder(tmp_path), overwrite=True) == refused
-    assert refusal(RunFolder(tmp_path / "thesis.tex")) == "a file is in the way; choose another --out"
+    assert refusal(RunFolder(tmp_path / "thesis.tex")) == "exists and is not a folder; choose another --out"
 
 
 def test_a_run_that_was_refused_before_it_began_leaves_the_folder_free(tmp_path: Path) -> None:

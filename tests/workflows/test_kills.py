@@ -153,7 +153,8 @@ def test_a_disk_that_fills_up(small_corpus: Path, tmp_path: Path) -> None:
     if result.returncode == 77 or result.stderr.startswith("unshare"):
         pytest.skip("no file system may be mounted here")
     assert result.returncode == 2, result.stderr
-    message = f"spanlab: {disk}/run: the disk is full; make room and go on with --resume; the last checkpoint is whole"
+    fix = "free some space and continue with --resume; the last checkpoint is intact"
+    message = f"spanlab: {disk}/run: the disk is full; {fix}"
     assert result.stderr.splitlines()[-1] == message
     assert "Traceback" not in result.stderr
     assert 0 < len(list((kept / "checkpoints").glob("step-*"))) < 20

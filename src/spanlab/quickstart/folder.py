@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from spanlab.atomic_io import locked, put_folder, sha256_of, to_disk, write_json
+from spanlab.atomic_io import has_output, locked, put_folder, sha256_of, to_disk, write_json
 from spanlab.errors import InputError
 from spanlab.quickstart.events import QuickstartEvents
 from spanlab.quickstart.plan import QuickstartSettings, all_outputs
@@ -70,17 +70,11 @@ class QuickstartFolder:
         put_folder(unfinished, self.path / name)
 
     def _check(self, *, overwrite: bool) -> bool:
-        """Whether the folder contains a quickstart; raises if it contains anything else."""
-        if self.path.exists() and not self.path.is_dir():
-            raise InputError("a file is in the way", path=self.path, fix="choose another --out")
-        if not (self.path / JOURNAL).is_file():
-            if self.path.exists() and any(path.name != _LOCK for path in self.path.iterdir()):
-                cause = "the folder is not empty and is not a quickstart"
-                raise InputError(cause, path=self.path, fix="choose another --out")
-            return False
-        if not overwrite:
+        """Whether the folder contains a quickstart; raises if it contains anything else, or other settings."""
+        started = has_output(self.path, JOURNAL, "quickstart", ignored=lambda path: path.name == _LOCK)
+        if started and not overwrite:
             self._check_same()
-        return True
+        return started
 
     def _check_same(self) -> None:
         before = self._read()["settings"]

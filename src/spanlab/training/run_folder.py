@@ -20,7 +20,7 @@ from typing import Any
 
 import yaml
 
-from spanlab.atomic_io import locked, mend_folder, put_folder, write_atomically, write_json
+from spanlab.atomic_io import has_output, locked, mend_folder, put_folder, write_atomically, write_json
 from spanlab.config import read_yaml
 from spanlab.errors import InputError
 from spanlab.training.checkpoint import Checkpoints, Progress
@@ -71,15 +71,10 @@ class RunFolder:
 
     def check(self, *, resume: bool, overwrite: bool) -> None:
         """Raise if the folder must not be written to; changes nothing."""
-        if self.path.exists() and not self.path.is_dir():
-            raise InputError("a file is in the way", path=self.path, fix="choose another --out")
-        if resume and not (self.path / CONFIG).is_file():
-            raise InputError("no run to resume", path=self.path, fix="check --out, or omit --resume")
-        if resume or not self._has_files():
-            return
-        if not (self.path / CONFIG).is_file():
-            raise InputError("the folder is not empty and is not a run", path=self.path, fix="choose another --out")
-        if not overwrite:
+        if resume:
+            if not (self.path / CONFIG).is_file():
+                raise InputError("no run to resume", path=self.path, fix="check --out, or omit --resume")
+        elif has_output(self.path, CONFIG, "run", ignored=_left_by_rejected_run) and not overwrite:
             raise InputError("the folder contains a run", path=self.path, fix="use --resume or --overwrite")
 
     def begin(self, config: Mapping[str, Any]) -> None:
@@ -143,16 +138,16 @@ class RunFolder:
         finally:
             shutil.rmtree(new, ignore_errors=True)
 
-    def _has_files(self) -> bool:
-        """Whether there are files beside those that a run leaves which was rejected before its first step."""
-        paths = self.path.iterdir() if self.path.exists() else ()
-        return any(path.name != LOCK and path.suffix != ".partial" for path in paths)
-
     def write_status(self, state: str, progress: Progress, steps: int) -> None:
         """Write the progress of the run."""
         best = None if progress.best is None else {"score": progress.best, "step": progress.best_step}
         status = {"state": state, "step": progress.step, "steps": steps, "seconds": progress.seconds, "best": best}
         write_json(self.path / STATUS, status)
+
+
+def _left_by_rejected_run(path: Path) -> bool:
+    """Whether a run that was rejected before its first step may have left this file."""
+    return path.name == LOCK or path.suffix == ".partial"
 
 
 def _difference(before: Mapping[str, Any], now: Mapping[str, Any], prefix: str = "") -> str | None:

@@ -252,9 +252,7 @@ def test_standard_input_must_come_again_as_it_was(tokenizer: Tokenizer, tmp_path
 def test_a_corpus_is_replaced_only_when_asked(tokenizer: Tokenizer, texts: Path, tmp_path: Path) -> None:
     prepare(tokenizer, tmp_path / "out", texts, documents="file", **SMALL)
     (tmp_path / "out" / "mine.md").write_text("notes")
-    with pytest.raises(
-        InputError, match="out: the folder holds a prepared corpus already; replace it with --overwrite"
-    ):
+    with pytest.raises(InputError, match="out: the folder contains a prepared corpus; use --overwrite to replace it"):
         prepare(tokenizer, tmp_path / "out", texts, documents="line")
     before = len(read_manifest(tmp_path / "out").shards)
     assert before > 1
@@ -267,9 +265,9 @@ def test_a_folder_with_other_things_is_not_touched(tokenizer: Tokenizer, texts: 
     out = tmp_path / "out"
     out.mkdir()
     (out / "mine.txt").write_text("x")
-    with pytest.raises(InputError, match="out: the folder is not empty and holds no corpus"):
+    with pytest.raises(InputError, match="out: the folder is not empty and is not a corpus"):
         prepare(tokenizer, out, texts, documents="file")
-    with pytest.raises(InputError, match=r"mine\.txt: a file is in the way"):
+    with pytest.raises(InputError, match=r"mine\.txt: exists and is not a folder"):
         prepare(tokenizer, out / "mine.txt", texts, documents="file")
     assert [path.name for path in out.iterdir()] == ["mine.txt"]
 

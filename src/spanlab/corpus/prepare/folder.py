@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from spanlab.atomic_io import locked
+from spanlab.atomic_io import has_output, locked
 from spanlab.corpus.manifest import INPUTS, MANIFEST, TOKEN_COUNTS, TOKENIZER, WORK
 from spanlab.errors import InputError
 
@@ -19,15 +19,10 @@ def check_folder(folder: Path, inputs: Iterable[str], *, overwrite: bool) -> Non
     for name in inputs:
         if Path(name).is_dir() and folder.resolve().is_relative_to(Path(name).resolve()):
             raise InputError(f"the folder lies inside the input {name}", path=folder, fix="choose another --out")
-    if folder.exists() and not folder.is_dir():
-        raise InputError("a file is in the way", path=folder, fix="choose another --out")
-    if not folder.exists() or (folder / WORK).exists():
+    if (folder / WORK).exists():
         return
-    if not (folder / MANIFEST).exists():
-        if any(folder.iterdir()):
-            raise InputError("the folder is not empty and holds no corpus", path=folder, fix="choose another --out")
-    elif not overwrite:
-        raise InputError("the folder holds a prepared corpus already", path=folder, fix="replace it with --overwrite")
+    if has_output(folder, MANIFEST, "corpus") and not overwrite:
+        raise InputError("the folder contains a prepared corpus", path=folder, fix="use --overwrite to replace it")
 
 
 @contextmanager
