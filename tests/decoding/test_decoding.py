@@ -164,7 +164,7 @@ def test_prompts_that_cannot_be_continued() -> None:
     encoder, head = small_model(positions=8)
     config = DecodingConfig()
     assert generate_ids(encoder, head, [], config) == []
-    with pytest.raises(InputError, match="the prompt holds no token; give some text"):
+    with pytest.raises(InputError, match="the prompt has no tokens; give some text"):
         generate_ids(encoder, head, [[]], config)
     with pytest.raises(InputError, match="prompt 1 has 9 tokens and the model 8 positions; shorten it"):
         generate_ids(encoder, head, [[1], [2] * 9], config)
@@ -184,8 +184,8 @@ def test_prompts_that_cannot_be_continued() -> None:
         ({"top_k": 0}, "'top_k' is 0"),
         ({"top_p": 0.0}, "'top_p' is 0.0"),
         ({"top_p": 1.5}, "'top_p' is 1.5"),
-        ({"temperature": 0.0, "top_k": 3}, "temperature 0 draws nothing"),
-        ({"beams": 2}, "beam search draws nothing; set temperature to 0"),
+        ({"temperature": 0.0, "top_k": 3}, "temperature 0 is greedy search"),
+        ({"beams": 2}, "beam search does not sample; set temperature to 0"),
     ],
 )
 def test_settings_that_make_no_sense(options: dict[str, Any], message: str) -> None:

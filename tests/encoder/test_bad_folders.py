@@ -45,8 +45,8 @@ def add_tokenizer(folder: Path, size: int) -> None:
 DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "gone": (shutil.rmtree, "no such model folder"),
     "empty": (lambda f: [p.unlink() for p in f.iterdir()], "no config.json"),
-    "cut weights": (lambda f: truncate(f / "model.safetensors"), "model.safetensors: damaged or cut short"),
-    "cut header": (lambda f: truncate(f / "model.safetensors", 0.001), "model.safetensors: damaged or cut short"),
+    "cut weights": (lambda f: truncate(f / "model.safetensors"), "model.safetensors: damaged or truncated"),
+    "cut header": (lambda f: truncate(f / "model.safetensors", 0.001), "model.safetensors: damaged or truncated"),
     "no weights": (lambda f: (f / "model.safetensors").unlink(), "the folder holds no weights"),
     "cut config": (lambda f: truncate(f / "config.json"), "config.json:.*not valid JSON"),
     "not text": (lambda f: (f / "config.json").write_bytes(b"\xff\xfe{}"), "not UTF-8"),

@@ -99,7 +99,7 @@ def test_a_cache_reads_a_prefix_at_once() -> None:
 
 
 def test_prefixes_that_cannot_be() -> None:
-    with pytest.raises(InputError, match="this bert sees everything; leave it out"):
+    with pytest.raises(InputError, match="this bert is not causal; leave it out"):
         encode(make("bert"), [[1, 2]], [1])
     with pytest.raises(InputError, match=r"has shape \(2,\); it must be \(1,\)"):
         encode(MODEL, [[1, 2]], [1, 1])

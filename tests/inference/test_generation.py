@@ -80,7 +80,7 @@ def test_a_model_without_a_causal_head(tokenizer: Tokenizer) -> None:
 
 def test_an_empty_text(tokenizer: Tokenizer) -> None:
     encoder = TransformerEncoder(preset("gpt", "tiny", vocab_size=tokenizer.vocab_size))
-    with pytest.raises(InputError, match="the prompt holds no token"):
+    with pytest.raises(InputError, match="the prompt has no tokens"):
         generate(Model(encoder, {"clm": CausalLMHead(encoder.config)}), tokenizer, [""])
 
 
@@ -106,7 +106,7 @@ def test_command_line_refusals(folder: Path, tmp_path: Path, tokenizer: Tokenize
     cases = [
         ((str(tmp_path / "bert"), "The"), "no clm head in"),
         ((str(folder), "The miller sold " * 20), "and the model 24 positions"),
-        ((str(folder), "The", "--temperature", "0", "--top-p", "0.5"), "temperature 0 draws nothing"),
+        ((str(folder), "The", "--temperature", "0", "--top-p", "0.5"), "temperature 0 is greedy search"),
     ]
     for arguments, message in cases:
         outcome = run_spanlab("generate", *arguments)

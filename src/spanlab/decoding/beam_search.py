@@ -1,9 +1,9 @@
-"""Beam search on token ids: the likeliest few beginnings of a text are followed side by side.
+"""Beam search on token ids: the few likeliest prefixes of a text are extended side by side.
 
-At every step each beam's continuations compete, and the best `beams` that do not end go on. Those among the best that
-end with a stop token are finished texts, scored by their log-probability over their length to the power of the length
-penalty. A prompt is done when it has `beams` finished texts and its best open beam, as long as it is now, scores no
-better than the worst of them. Beams of all prompts are read in one batch.
+At every step the continuations of all beams compete, and the best `beams` that do not end are kept. Those among the
+best that end with a stop token are finished texts, scored by their log-probability over their length to the power of
+the length penalty. A prompt is done when it has `beams` finished texts and its best open beam, at its present length,
+scores no better than the worst of them. Beams of all prompts are read in one batch.
 
 Shapes: R rows (beams of all open prompts), W beams of a prompt, V vocabulary.
 """
@@ -30,7 +30,6 @@ class _Candidate:
 class _Prompt:
     """The search from one prompt."""
 
-    number: int
     length: int
     """Tokens of the prompt itself."""
     beams: list[float]
@@ -53,66 +52,66 @@ class _Prompt:
 
 
 def search_beams(continuation: Continuation, config: DecodingConfig) -> list[Decoded]:
-    """The best text found for each of the prompts."""
-    found = [_Prompt(number, len(ids), [0.0]) for number, ids in enumerate(continuation.sequences)]
-    open_prompts = found
+    """The best continuation found for each of the prompts."""
+    prompts = [_Prompt(len(ids), [0.0]) for ids in continuation.sequences]
+    open_prompts = prompts
     for new_tokens in range(1, config.max_new_tokens + 1):
         candidates = _candidates(continuation.logits(), open_prompts, config)
         rows: list[int] = []
         tokens: list[int] = []
-        for prompt, mine in zip(open_prompts, candidates, strict=True):
-            going_on = _take(continuation, prompt, mine, new_tokens, config)
-            prompt.beams = [candidate.log_probability for candidate in going_on]
+        for prompt, prompt_candidates in zip(open_prompts, candidates, strict=True):
+            kept = _finish_and_keep(continuation, prompt, prompt_candidates, new_tokens, config)
+            prompt.beams = [candidate.log_probability for candidate in kept]
             if prompt.is_done(new_tokens, config.length_penalty, config.beams):
                 prompt.beams = []
                 continue
-            rows += [candidate.row for candidate in going_on]
-            tokens += [candidate.token for candidate in going_on]
+            rows += [candidate.row for candidate in kept]
+            tokens += [candidate.token for candidate in kept]
         open_prompts = [prompt for prompt in open_prompts if prompt.beams]
         if not open_prompts:
             break
         continuation.select(rows)
         continuation.append(tokens)
-    return [prompt.finished[0][1] for prompt in found]
+    return [prompt.finished[0][1] for prompt in prompts]
 
 
 def _candidates(logits_RV: Tensor, prompts: list[_Prompt], config: DecodingConfig) -> list[list[_Candidate]]:
-    """For each prompt its likeliest continuations, the best first: enough that `beams` of them do not end."""
-    wanted = config.beams * (1 + max(1, len(config.stop_ids)))
+    """For each prompt its likeliest continuations, best first: so many that at least `beams` of them do not end."""
+    count = config.beams * (1 + max(1, len(config.stop_ids)))
     log_probabilities_RV = logits_RV.log_softmax(dim=-1)
     vocabulary, first, candidates = logits_RV.shape[1], 0, []
     for prompt in prompts:
-        so_far_W = torch.tensor(prompt.beams, device=logits_RV.device)
-        scores_WV = log_probabilities_RV[first : first + len(prompt.beams)] + so_far_W[:, None]
-        best = scores_WV.flatten().topk(min(wanted, scores_WV.numel()))
+        scores_W = torch.tensor(prompt.beams, device=logits_RV.device)
+        scores_WV = log_probabilities_RV[first : first + len(prompt.beams)] + scores_W[:, None]
+        best = scores_WV.flatten().topk(min(count, scores_WV.numel()))
         candidates.append(
             [
-                _Candidate(first + place // vocabulary, place % vocabulary, score)
-                for place, score in zip(best.indices.tolist(), best.values.tolist(), strict=True)
+                _Candidate(first + index // vocabulary, index % vocabulary, score)
+                for index, score in zip(best.indices.tolist(), best.values.tolist(), strict=True)
             ]
         )
         first += len(prompt.beams)
     return candidates
 
 
-def _take(
-    continuation: Continuation, prompt: _Prompt, mine: list[_Candidate], new_tokens: int, config: DecodingConfig
+def _finish_and_keep(
+    continuation: Continuation, prompt: _Prompt, candidates: list[_Candidate], new_tokens: int, config: DecodingConfig
 ) -> list[_Candidate]:
-    """Put what ends among the finished texts; the candidates that go on."""
-    going_on = []
-    for rank, candidate in enumerate(mine):
+    """Add the candidates that end to the finished texts; return those that are kept as beams."""
+    kept = []
+    for rank, candidate in enumerate(candidates):
         ended: Ending | None = "stop" if candidate.token in config.stop_ids else None
         ids = continuation.sequences[candidate.row][prompt.length :]
         if ended is None:
             ids = [*ids, candidate.token]
             if new_tokens == config.max_new_tokens:
                 ended = "length"
-            elif prompt.length + new_tokens > continuation.positions:
+            elif prompt.length + new_tokens > continuation.max_positions:
                 ended = "positions"
         if ended is None:
-            going_on.append(candidate)
+            kept.append(candidate)
         elif rank < config.beams:
-            # What ends further down only made room for beams that go on.
+            # Candidates further down are there to fill the beams; if they end, they are dropped.
             decoded = Decoded(ids=tuple(ids), ended=ended, log_probability=candidate.log_probability)
             prompt.finish(decoded, config.length_penalty, config.beams)
-    return going_on[: config.beams]
+    return kept[: config.beams]

@@ -1,8 +1,8 @@
-"""Sequences that grow token by token, and the logits of what may follow each.
+"""Sequences that grow token by token, and the logits of the next token of each.
 
 What enters are prompts of any lengths, what leaves is one row of logits a sequence; the caller chooses tokens and
 appends them. With a cache every token is read once; without one the whole sequences are read again at every step, which
-is the same function and serves to check it.
+gives the same results and serves to check them.
 
 Shapes: B sequences, N tokens, D width, V vocabulary.
 """
@@ -17,7 +17,7 @@ from spanlab.errors import InputError
 
 
 class Continuation:
-    """Token sequences in the making."""
+    """A batch of token sequences that are being generated."""
 
     def __init__(
         self,
@@ -29,30 +29,30 @@ class Continuation:
         use_cache: bool = True,
         prompts_see_all: bool = False,
     ) -> None:
-        """With `prompts_see_all` the tokens of a prompt see each other in both directions."""
+        """With `prompts_see_all` the tokens of a prompt attend to each other in both directions."""
         _check_prompts(encoder, prompts)
         self._encoder, self._head = encoder.eval(), head.eval()
         self.sequences = [list(prompt) for prompt in prompts]
-        """Prompts and what was appended to them."""
+        """Prompts and the tokens appended to them."""
         table = encoder.word_table
-        room = min(max(map(len, prompts)) + max_new_tokens, encoder.config.max_positions)
+        capacity = min(max(map(len, prompts)) + max_new_tokens, encoder.config.max_positions)
         self._cache = (
-            KeyValueCache(encoder.config, len(prompts), room, device=table.device, dtype=table.dtype)
+            KeyValueCache(encoder.config, len(prompts), capacity, device=table.device, dtype=table.dtype)
             if use_cache
             else None
         )
-        self._unread, self._begun = self.sequences, False
+        self._unread, self._has_started = self.sequences, False
         self._prefixes = list(map(len, prompts)) if prompts_see_all else None
 
     def logits(self) -> Tensor:
-        """(B, V) in single precision; once for every token that is appended."""
+        """(B, V) in single precision; to be called once for every token that is appended."""
         unread = self._unread if self._cache is not None else self.sequences
         device = self._encoder.word_table.device
         ids_N = torch.tensor([token for ids in unread for token in ids], device=device)
         lengths_B = torch.tensor([len(ids) for ids in unread], device=device)
-        wanted = self._prefixes is not None and not (self._begun and self._cache is not None)
-        self._begun = True
-        prefixes_B = torch.tensor(self._prefixes, device=device) if wanted else None
+        needs_prefixes = self._prefixes is not None and not (self._has_started and self._cache is not None)
+        self._has_started = True
+        prefixes_B = torch.tensor(self._prefixes, device=device) if needs_prefixes else None
         with torch.no_grad():
             if self._cache is not None:
                 hidden_ND = self._encoder.extend(self._cache, ids_N, lengths_B, prefixes_B)
@@ -67,7 +67,7 @@ class Continuation:
         self._unread = [[token] for token in tokens]
 
     def select(self, rows: Sequence[int]) -> None:
-        """Go on with the sequences at `rows`, in that order; one may be taken several times."""
+        """Keep the sequences at `rows`, in that order; a row may appear several times."""
         self.sequences = [self.sequences[row] for row in rows]
         self._unread = [self._unread[row] for row in rows]
         self._prefixes = self._prefixes and [self._prefixes[row] for row in rows]
@@ -75,17 +75,17 @@ class Continuation:
             self._cache.select(rows)
 
     @property
-    def positions(self) -> int:
-        """Tokens a sequence may have to be read; one more can be predicted, and nothing after it."""
+    def max_positions(self) -> int:
+        """How many tokens of a sequence the encoder reads; one more can be predicted."""
         return self._encoder.config.max_positions
 
 
 def _check_prompts(encoder: TransformerEncoder, prompts: Sequence[Sequence[int]]) -> None:
     positions = encoder.config.max_positions
-    for number, prompt in enumerate(prompts):
-        which = f"prompt {number}" if len(prompts) > 1 else "the prompt"
+    for index, prompt in enumerate(prompts):
+        name = f"prompt {index}" if len(prompts) > 1 else "the prompt"
         if not len(prompt):
-            raise InputError(f"{which} holds no token", fix="give some text to go on with")
+            raise InputError(f"{name} has no tokens", fix="give some text to continue")
         if len(prompt) > positions:
-            cause = f"{which} has {len(prompt)} tokens and the model {positions} positions"
-            raise InputError(cause, fix="shorten it; every token that follows takes a position, too")
+            cause = f"{name} has {len(prompt)} tokens and the model {positions} positions"
+            raise InputError(cause, fix="shorten it; every generated token needs a position, too")

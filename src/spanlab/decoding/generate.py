@@ -1,4 +1,4 @@
-"""What follows prompts, by the search that the settings ask for."""
+"""Text generation on token ids: greedy search, sampling or beam search, as the config says."""
 
 from collections.abc import Sequence
 
@@ -18,9 +18,9 @@ def generate_ids(
     use_cache: bool = True,
     prompts_see_all: bool = False,
 ) -> list[Decoded]:
-    """What follows each of the prompts, which may be of different lengths, as token ids.
+    """The continuation of each of the prompts, which may differ in length.
 
-    With `prompts_see_all` the tokens of a prompt see each other in both directions.
+    With `prompts_see_all` the tokens of a prompt attend to each other in both directions.
     """
     if not prompts:
         return []

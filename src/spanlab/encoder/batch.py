@@ -1,7 +1,7 @@
-"""What a caller hands to an encoder, checked and laid on the flat token axis.
+"""The inputs of an encoder, checked and put on the flat token axis.
 
-Everything that can be wrong with a batch is found here, before any arithmetic: missing or doubled inputs, shapes that
-disagree, ids outside a table, sequences longer than the position table.
+Everything that can be wrong with a batch is found here, before any arithmetic: missing or conflicting inputs, shapes
+that disagree, ids outside a table, sequences longer than the position table.
 
 Shapes: B sequences, T padded length, N tokens, E width of the embedding tables.
 """
@@ -63,7 +63,7 @@ def read_batch(
         position_ids_N,
         None if token_type_ids is None else packing.flatten(token_type_ids),
         None if inputs_embeds is None else packing.flatten(inputs_embeds),
-        None if prefix_lengths is None else _prefixes(config, packing, prefix_lengths),
+        None if prefix_lengths is None else _check_prefixes(config, packing, prefix_lengths),
     )
     _check_range("input_ids", batch.input_ids_N, config.vocab_size, "the vocabulary")
     _check_range("token_type_ids", batch.segment_ids_N, config.segments, "the segment table")
@@ -73,10 +73,10 @@ def read_batch(
     return batch
 
 
-def _prefixes(config: EncoderConfig, packing: Packing, prefix_lengths_B: Tensor) -> tuple[int, ...]:
+def _check_prefixes(config: EncoderConfig, packing: Packing, prefix_lengths_B: Tensor) -> tuple[int, ...]:
     """The prefix of each sequence in the order of the flat axis."""
     if not config.causal:
-        cause = f"prefix_lengths is for a causal encoder, and this {config.architecture} sees everything"
+        cause = f"prefix_lengths is for causal encoders, and this {config.architecture} is not causal"
         raise InputError(cause, fix="leave it out")
     lengths = packing.sequence_lengths
     if prefix_lengths_B.shape != (len(lengths),):
@@ -84,7 +84,7 @@ def _prefixes(config: EncoderConfig, packing: Packing, prefix_lengths_B: Tensor)
     ordered = prefix_lengths_B if packing.order_B is None else prefix_lengths_B[packing.order_B]
     prefixes = tuple(ordered.tolist())
     if any(not 0 <= prefix <= length for prefix, length in zip(prefixes, lengths, strict=True)):
-        raise InputError("prefix_lengths holds a prefix that is longer than its sequence, or negative")
+        raise InputError("prefix_lengths has a prefix that is negative or longer than its sequence")
     return prefixes
 
 
@@ -116,7 +116,7 @@ def _pack(
 
 
 def _positions(config: EncoderConfig, packing: Packing, input_ids: Tensor | None, device: torch.device) -> Tensor:
-    """(N,) the row of the position table of each token: its column, or its rank among real tokens (RoBERTa)."""
+    """(N,) the row of the position table of each token: its column, or its index among real tokens (RoBERTa)."""
     if len(packing.shape) == 1:
         per_run = [torch.arange(run.length, device=device).repeat(run.count) for run in packing.runs]
         return torch.cat(per_run) + config.position_offset
@@ -129,10 +129,10 @@ def _positions(config: EncoderConfig, packing: Packing, input_ids: Tensor | None
 
 
 def _check_range(name: str, ids_N: Tensor | None, rows: int, table: str) -> None:
-    """An id outside its table is an error with its value; on an accelerator the look-up itself fails instead."""
+    """Raise on an id outside its table; on an accelerator, where reading ids back is slow, the lookup itself fails."""
     if ids_N is None or ids_N.device.type != "cpu" or ids_N.numel() == 0:
         return
     lowest, highest = (int(bound) for bound in torch.aminmax(ids_N))
     if lowest < 0 or highest >= rows:
-        wrong = lowest if lowest < 0 else highest
-        raise InputError(f"{name} holds {wrong}, outside {table} of {rows}")
+        value = lowest if lowest < 0 else highest
+        raise InputError(f"{name} holds {value}, outside {table} of {rows}")

@@ -105,7 +105,7 @@ class EncoderConfig(Bounded):
         return self.layers if self.layer_groups is None else self.layer_groups
 
     def without_dropout(self) -> "EncoderConfig":
-        """The same shape with every kind of dropout off."""
+        """The same config with every kind of dropout off."""
         return replace(self, dropout=0.0, attention_dropout=0.0, stochastic_depth=0.0)
 
 

@@ -1,4 +1,4 @@
-"""Token, position and segment tables, summed, normalised and dropped out.
+"""Token, position and segment embeddings, summed, normalised, with dropout.
 
 Shapes: N tokens, E width of the tables.
 """
@@ -13,7 +13,7 @@ from spanlab.encoder.positions import sinusoid_table
 
 
 class Embeddings(nn.Module):
-    """What enters the first layer, still at the width of the tables."""
+    """The input of the first layer, at the width of the tables."""
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
@@ -21,8 +21,8 @@ class Embeddings(nn.Module):
         self.word = nn.Embedding(config.vocab_size, width)
         self.position = nn.Embedding(rows, width) if config.positions == "learned" else None
         # Where positions are relative, segments are too: attention compares them.
-        tabled = config.segments and config.positions != "relative"
-        self.segment = nn.Embedding(config.segments, width) if tabled else None
+        has_table = config.segments and config.positions != "relative"
+        self.segment = nn.Embedding(config.segments, width) if has_table else None
         self.norm = build_norm(config.norm, width, config.norm_eps) if config.embedding_norm else None
         self.dropout = Dropout(config.dropout)
         self.scale = math.sqrt(width) if config.scale_embeddings else 1.0

@@ -7,12 +7,13 @@ Shapes: K predicted positions, D width, E width of the embedding tables, V vocab
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from spanlab.config import AtLeast, Bounded
 from spanlab.encoder.architectures import architecture_of
 from spanlab.encoder.config import EncoderConfig
 from spanlab.encoder.layers import ACTIVATIONS, Dropout, init_weights
@@ -117,7 +118,7 @@ class ReplacedTokenHead(nn.Module):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SpanBoundaryConfig:
+class SpanBoundaryConfig(Bounded):
     """The inputs of a span boundary head and how it combines them; the defaults are as published."""
 
     boundaries: Literal["external", "internal"] = "external"
@@ -125,22 +126,19 @@ class SpanBoundaryConfig:
     combine: Literal["concat", "sum"] = "concat"
     """Whether the two boundary vectors are concatenated or added."""
     activation: Literal["gelu", "relu"] = "gelu"
-    max_span: int | None = 20
+    max_span: Annotated[int, AtLeast(1)] | None = 20
     """How many positions in a span have an embedding; None: the head does not know the position."""
-    position_width: int = 200
+    position_width: Annotated[int, AtLeast(1)] = 200
     """The width of those embeddings."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         choices = {"boundaries": ("external", "internal"), "combine": ("concat", "sum"), "activation": ("gelu", "relu")}
         for name, known in choices.items():
             value = getattr(self, name)
             if value not in known:
                 hint = did_you_mean(str(value), known)
                 raise ConfigError(f"'{name}' is '{value}'{hint}; it must be one of {', '.join(known)}")
-        for name in ("max_span", "position_width"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ConfigError(f"'{name}' is {value}; it must be at least 1")
 
 
 class SpanBoundaryHead(nn.Module):

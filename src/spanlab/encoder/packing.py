@@ -1,8 +1,8 @@
 """From the user's batch to one flat token axis without padding, and back.
 
-Every layer of the encoder works on N tokens in a row, whatever the batch looked like: padding is dropped on the way
-in and restored, as zeros, on the way out. Sequences are put in order of length, so that those of equal length lie
-side by side and attend in one batched call. A batch without padding is already flat and is not moved at all.
+Every layer of the encoder works on N tokens in a row, whatever the layout of the batch: padding is removed on the way
+in and restored, as zeros, on the way out. Sequences are sorted by length, so that those of equal length are adjacent
+and attend in one batched call. A batch without padding is already flat and is not copied.
 
 Shapes: B sequences, T padded length, N tokens.
 """
@@ -19,28 +19,28 @@ from spanlab.errors import InputError
 
 @dataclass(frozen=True)
 class Run:
-    """`count` neighbouring sequences of `length` tokens each on the flat axis."""
+    """`count` adjacent sequences of `length` tokens each on the flat axis."""
 
     count: int
     length: int
 
     @property
     def tokens(self) -> int:
-        """How much of the flat axis the run takes."""
+        """The length of the run on the flat axis."""
         return self.count * self.length
 
 
 @dataclass(frozen=True)
 class Packing:
-    """How a batch lies on the flat axis."""
+    """The layout of a batch on the flat axis."""
 
     shape: tuple[int, ...]
     """The user's layout: (B, T) padded or (N,) packed."""
     runs: tuple[Run, ...]
     order_B: Tensor | None
-    """The user's sequence at each place of the flat axis; None: the user's own order."""
+    """The index in the batch of each sequence on the flat axis; None: the same order."""
     source_N: Tensor | None
-    """The place of each flat token in the user's layout; None: the same place."""
+    """The index of each flat token in the user's layout, flattened; None: the same."""
 
     @property
     def sequence_lengths(self) -> list[int]:
@@ -60,15 +60,15 @@ class Packing:
         return x_ND.view(*self.shape, *x_ND.shape[1:])
 
     def first_tokens(self, device: torch.device) -> Tensor:
-        """(B,) where each sequence begins on the flat axis, in the user's order of sequences."""
+        """(B,) the index of each sequence's first token on the flat axis, in the user's order of sequences."""
         lengths = torch.tensor(self.sequence_lengths, device=device)
-        return self._in_order(torch.cumsum(lengths, 0) - lengths)
+        return self._unsorted(torch.cumsum(lengths, 0) - lengths)
 
     def last_tokens(self, device: torch.device) -> Tensor:
-        """(B,) where each sequence has its last token on the flat axis, in the user's order of sequences."""
-        return self._in_order(torch.cumsum(torch.tensor(self.sequence_lengths, device=device), 0) - 1)
+        """(B,) the index of each sequence's last token on the flat axis, in the user's order of sequences."""
+        return self._unsorted(torch.cumsum(torch.tensor(self.sequence_lengths, device=device), 0) - 1)
 
-    def _in_order(self, x_B: Tensor) -> Tensor:
+    def _unsorted(self, x_B: Tensor) -> Tensor:
         return x_B if self.order_B is None else x_B[torch.argsort(self.order_B)]
 
 
@@ -84,10 +84,10 @@ def pack(mask_BT: Tensor) -> Packing:
 
 
 def pack_lengths(total: int, lengths_B: Tensor) -> Packing:
-    """The packing of a batch that is flat already, its sequences one after the other."""
+    """The packing of a batch that is packed already, its sequences one after the other."""
     lengths = lengths_B.tolist()
     if sum(lengths) != total:
-        raise InputError(f"lengths add up to {sum(lengths)}, and there are {total} tokens")
+        raise InputError(f"lengths add up to {sum(lengths)}, but there are {total} tokens")
     if len(set(lengths)) == 1:
         return Packing((total,), (Run(len(lengths), lengths[0]),), None, None)
     runs, order_B = _runs_by_length(lengths, lengths_B.device)
@@ -101,7 +101,7 @@ def pack_lengths(total: int, lengths_B: Tensor) -> Packing:
 def _runs_by_length(lengths: Sequence[int], device: torch.device) -> tuple[tuple[Run, ...], Tensor]:
     if not lengths or min(lengths) < 1:
         empty = lengths.index(0) if lengths else 0
-        raise InputError(f"sequence {empty} of the batch has no token", fix="drop it or give it one")
+        raise InputError(f"sequence {empty} of the batch has no token", fix="remove it")
     order = sorted(range(len(lengths)), key=lengths.__getitem__)
-    runs = tuple(Run(len(list(same)), length) for length, same in groupby(lengths[place] for place in order))
+    runs = tuple(Run(len(list(same)), length) for length, same in groupby(lengths[index] for index in order))
     return runs, torch.tensor(order, device=device)

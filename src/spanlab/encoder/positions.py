@@ -20,7 +20,7 @@ def sinusoid_table(length: int, width: int) -> Tensor:
 
 
 def rotary_angles(position_ids_N: Tensor, head_width: int) -> tuple[Tensor, Tensor]:
-    """Cosine and sine, each (N, 1, W), of the angle by which each position turns each pair of a head's features."""
+    """Cosine and sine, each (N, 1, W), of the angle by which each position rotates each pair of a head's features."""
     exponent = torch.arange(0, head_width, 2, dtype=torch.float32, device=position_ids_N.device) / head_width
     angle = position_ids_N.float().unsqueeze(1) * (10_000.0**-exponent)
     angle = torch.cat([angle, angle], dim=-1).unsqueeze(1)
@@ -28,7 +28,7 @@ def rotary_angles(position_ids_N: Tensor, head_width: int) -> tuple[Tensor, Tens
 
 
 def rotate(x_NHW: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
-    """Turn queries or keys by their positions, so that their product depends on the distance alone."""
+    """Rotate queries or keys by their positions, so that their product depends on the distance alone."""
     first, second = x_NHW.chunk(2, dim=-1)
-    turned = torch.cat([-second, first], dim=-1)
-    return (x_NHW * cosine + turned * sine).to(x_NHW.dtype)
+    swapped = torch.cat([-second, first], dim=-1)
+    return (x_NHW * cosine + swapped * sine).to(x_NHW.dtype)

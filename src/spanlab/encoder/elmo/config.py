@@ -1,8 +1,9 @@
 """The config of an ELMo: characters, convolutions, LSTM layers."""
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
+from spanlab.config import Above, AtLeast, Below, Bounded
 from spanlab.encoder.config import EncoderConfig
 from spanlab.errors import ConfigError
 
@@ -10,43 +11,35 @@ PUBLISHED_FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7
 
 
 @dataclass(frozen=True, kw_only=True)
-class ElmoConfig:
+class ElmoConfig(Bounded):
     """Everything that decides which tensors an ELMo holds and what it computes with them; published by default."""
 
     architecture: ClassVar[str] = "elmo"
-    vocab_size: int = 793471
-    max_characters: int = 50
+    vocab_size: Annotated[int, AtLeast(1)] = 793471
+    max_characters: Annotated[int, AtLeast(3)] = 50
     """Characters of a word, its begin and end marks included; longer words are truncated."""
-    character_width: int = 16
+    character_width: Annotated[int, AtLeast(1)] = 16
     filters: tuple[tuple[int, int], ...] = PUBLISHED_FILTERS
     """Widths of convolutions in characters, and how many filters each has."""
-    highways: int = 2
-    layers: int = 2
-    cells: int = 4096
+    highways: Annotated[int, AtLeast(0)] = 2
+    layers: Annotated[int, AtLeast(1)] = 2
+    cells: Annotated[int, AtLeast(1)] = 4096
     """LSTM cells of a layer in each direction."""
-    projection: int = 512
+    projection: Annotated[int, AtLeast(1)] = 512
     """P, the width of each direction; hidden states concatenate the two, so they are twice as wide."""
-    clip: float | None = 3.0
+    clip: Annotated[float, Above(0)] | None = 3.0
     """The bound on cells and projections; null for none."""
-    dropout: float = 0.1
-    max_positions: int = 512
+    dropout: Annotated[float, AtLeast(0), Below(1)] = 0.1
+    max_positions: Annotated[int, AtLeast(1)] = 512
     """The length of the windows that tasks cut long texts into; the network itself sets no limit."""
 
     def __post_init__(self) -> None:
-        for name in ("vocab_size", "character_width", "layers", "cells", "projection", "max_positions"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"'{name}' is {getattr(self, name)}; it must be at least 1")
+        super().__post_init__()
         if not self.filters or any(span < 1 or count < 1 for span, count in self.filters):
-            raise ConfigError("'filters' must be pairs of a width and a number, each at least 1")
+            raise ConfigError("'filters' must be pairs of a width and a count, each at least 1")
         widest = max(span for span, _ in self.filters)
-        if self.max_characters < max(3, widest):
-            raise ConfigError(f"'max_characters' is {self.max_characters}, less than the widest filter ({widest}) or 3")
-        if self.highways < 0:
-            raise ConfigError(f"'highways' is {self.highways}; it must be 0 or more")
-        if self.clip is not None and not self.clip > 0:
-            raise ConfigError(f"'clip' is {self.clip}; it must be above 0, or null")
-        if not 0.0 <= self.dropout < 1.0:
-            raise ConfigError(f"'dropout' is {self.dropout}; it must be at least 0 and below 1")
+        if self.max_characters < widest:
+            raise ConfigError(f"'max_characters' is {self.max_characters}, less than the widest filter ({widest})")
 
     @property
     def width(self) -> int:
@@ -54,7 +47,7 @@ class ElmoConfig:
         return 2 * self.projection
 
     def without_dropout(self) -> "ElmoConfig":
-        """The same shape with dropout off."""
+        """The same config with dropout off."""
         return replace(self, dropout=0.0)
 
     def encoder_config(self) -> EncoderConfig:

@@ -1,4 +1,4 @@
-"""From what a user calls a model to a folder on disk: a model folder, a run folder, or a Hugging Face repository."""
+"""From a folder or a repository id to a model folder on disk: as given, of a run, or downloaded from the hub."""
 
 import re
 from pathlib import Path
@@ -13,18 +13,18 @@ def locate_model(folder_or_id: str | Path, *, revision: str | None = None) -> Pa
     """The folder with `config.json`: the one named, the `model/` of a run, or a downloaded repository."""
     folder = Path(folder_or_id).expanduser()
     if folder.is_dir():
-        return _inside(folder)
+        return _model_folder(folder)
     if folder.exists():
-        raise InputError("is a file, not a model folder", path=folder, fix="spanlab convert reads single files")
+        raise InputError("this is a file, not a model folder", path=folder, fix="spanlab convert reads single files")
     if isinstance(folder_or_id, str) and _HUB_ID.match(folder_or_id):
-        return _inside(_download(folder_or_id, revision))
+        return _model_folder(_download(folder_or_id, revision))
     raise InputError("no such model folder", path=folder)
 
 
-def _inside(folder: Path) -> Path:
-    for place in (folder, folder / "model"):
-        if (place / "config.json").is_file():
-            return place
+def _model_folder(folder: Path) -> Path:
+    for candidate in (folder, folder / "model"):
+        if (candidate / "config.json").is_file():
+            return candidate
     raise InputError("no config.json in this folder", path=folder, fix="give a model folder or a run folder")
 
 

@@ -22,14 +22,14 @@ INDEX_FILES = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
 
 
 def read_folder(folder: Path) -> dict[str, Tensor]:
-    """All tensors of a model folder, whichever of the known files hold them; safetensors first."""
+    """All tensors of a model folder; safetensors files are preferred."""
     for single, index in zip(SINGLE_FILES, INDEX_FILES, strict=True):
         if (folder / single).is_file():
             return read_file(folder / single)
         if (folder / index).is_file():
             return _read_shards(folder / index)
-    wanted = " or ".join(SINGLE_FILES)
-    raise WeightsError("the folder holds no weights", path=folder, fix=f"it needs {wanted}")
+    names = " or ".join(SINGLE_FILES)
+    raise WeightsError("the folder holds no weights", path=folder, fix=f"it needs {names}")
 
 
 def _read_shards(index: Path) -> dict[str, Tensor]:
@@ -37,7 +37,7 @@ def _read_shards(index: Path) -> dict[str, Tensor]:
         weight_map = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
         files = sorted(set(weight_map.values()))
     except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError):
-        raise WeightsError("not a weight index", path=index, fix="fetch it again") from None
+        raise WeightsError("not a weight index", path=index, fix="download it again") from None
     tensors: dict[str, Tensor] = {}
     for file in files:
         if Path(file).name != file:
@@ -57,10 +57,10 @@ def read_file(path: Path) -> dict[str, Tensor]:
         try:
             return load_file(path)
         except (SafetensorError, OSError, ValueError) as error:
-            raise WeightsError(f"damaged or cut short ({error})", path=path, fix="fetch it again") from None
+            raise WeightsError(f"damaged or truncated ({error})", path=path, fix="download it again") from None
     loaded = read_torch_file(path)
     if not isinstance(loaded, dict) or not all(isinstance(value, Tensor) for value in loaded.values()):
-        raise WeightsError("holds something else than a table of tensors", path=path)
+        raise WeightsError("does not hold a mapping of tensors", path=path)
     return loaded
 
 
@@ -74,21 +74,21 @@ def read_torch_file(path: Path) -> object:
         detail = next((line for line in str(error).splitlines() if "GLOBAL" in line), "")
         raise WeightsError(f"{cause} {detail}".strip(), path=path) from None
     except (RuntimeError, EOFError, OSError, KeyError, ValueError) as error:
-        raise WeightsError(f"damaged or cut short ({str(error).splitlines()[0]})", path=path) from None
+        raise WeightsError(f"damaged or truncated ({str(error).splitlines()[0]})", path=path) from None
 
 
 def write_file(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """One safetensors file, put in place whole or not at all."""
+    """One safetensors file, written atomically."""
     partial = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         save_file({name: tensor.detach().cpu() for name, tensor in tensors.items()}, partial, {"format": "pt"})
-        partial.chmod(path.parent.stat().st_mode & 0o666)  # safetensors' own is for one user alone
+        partial.chmod(path.parent.stat().st_mode & 0o666)  # safetensors makes it readable for one user only
         partial.replace(path)
     except SafetensorError as error:
-        # A full disk comes as its own kind of error, with the system's number in its words.
-        number = re.search(r"\(os error (\d+)\)", str(error))
-        if number is None:
+        # On a full disk safetensors raises its own error, with the system's error number in the message.
+        code = re.search(r"\(os error (\d+)\)", str(error))
+        if code is None:
             raise
-        raise OSError(int(number[1]), os.strerror(int(number[1])), str(path)) from None
+        raise OSError(int(code[1]), os.strerror(int(code[1])), str(path)) from None
     finally:
         partial.unlink(missing_ok=True)
