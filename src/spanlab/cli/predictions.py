@@ -50,7 +50,7 @@ def told(*, redact: bool, resolve: bool) -> Callable[["Result"], dict[str, Any]]
 
 def _resolved(result: "Result") -> dict[str, Any]:
     """The text with its pronouns replaced."""
-    from spanlab.tasks.coref.decode import CorefResult
+    from spanlab.tasks.coref.data import CorefResult
 
     assert isinstance(result, CorefResult)
     return {"id": result.id, "windows": result.windows, "truncated": result.truncated, "text": result.resolved()}
@@ -75,7 +75,7 @@ def _write(results: Iterator[dict[str, Any]], output: Path, done: int) -> None:
 
 def write_conll(results: Iterator["Result"], output: Path, *, resume: bool) -> None:
     """Documents in CoNLL-2012's columns."""
-    from spanlab.tasks.coref.decode import CorefResult
+    from spanlab.tasks.coref.data import CorefResult
 
     if resume:
         raise InputError("--resume is for JSON lines", path=output, fix="name the output .jsonl")

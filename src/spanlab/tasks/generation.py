@@ -29,7 +29,7 @@ from spanlab.tasks.config import TaskConfig, TaskDataConfig
 from spanlab.tasks.formats.row import FileShape, Row
 from spanlab.tasks.result import Mistake, Result, Scores, about
 from spanlab.tasks.sample import Sample, SampleBatch, TensorBatch, TokenSequence
-from spanlab.tasks.summarisation.data import RougeOracle
+from spanlab.tasks.summarisation.decode import RougeOracle
 from spanlab.tasks.validation import Problem, clip_repr, text_problems
 from spanlab.tasks.windows import Windower
 from spanlab.text import Tokenizer
@@ -336,11 +336,11 @@ class Generation(Task[GenerationExample, GenerationResult]):
     @override
     def mistake(self, example: GenerationExample, result: GenerationResult) -> Mistake | None:
         """A text that has not all words of a target."""
-        likeness = RougeOracle(self._language(example)).likeness(result.text, example.targets)
-        if likeness == 1.0:
+        rouge1 = RougeOracle(self._language(example)).rouge1(result.text, example.targets)
+        if rouge1 == 1.0:
             return None
         gold = " | ".join(example.targets)
-        return Mistake(badness=1 - likeness, shown=escape(example.source), gold=gold, predicted=result.text)
+        return Mistake(badness=1 - rouge1, shown=escape(example.source), gold=gold, predicted=result.text)
 
     def _language(self, example: GenerationExample) -> str:
         return script_language(example.targets) if self.config.language == "auto" else self.config.language

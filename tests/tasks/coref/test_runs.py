@@ -8,7 +8,8 @@ import pytest
 
 from spanlab.errors import InputError
 from spanlab.inference.load import load
-from spanlab.tasks.coref.decode import CorefResult, representative, resolve_pronouns
+from spanlab.tasks.coref.data import CorefResult
+from spanlab.tasks.coref.pronouns import representative, resolve_pronouns
 from spanlab.tasks.coref.task import Coreference
 from spanlab.tasks.formats.reading import read_rows
 from spanlab.tasks.formats.row import Row

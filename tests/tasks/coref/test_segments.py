@@ -39,17 +39,17 @@ def test_segments_follow_each_other_and_end_as_late_as_they_can(
 def test_where_segments_overlap_a_token_is_in_two_but_at_the_ends(count: int, room: int) -> None:
     windows = cut_overlapping(count, room)
     starts = [100 * number for number in range(len(windows))]
-    places = locate_tokens(windows, starts, [1] * len(windows))
+    first, second, segment = locate_tokens(windows, starts, [1] * len(windows))
     for token in range(count):
         holders = [n for n, window in enumerate(windows) if window.start <= token < window.end]
         at = [starts[n] + 1 + token - windows[n].start for n in holders]
-        assert (places.first[token], places.second[token]) == (at[0], at[-1])
-        assert places.segment[token] == holders[0]
+        assert (first[token], second[token]) == (at[0], at[-1])
+        assert segment[token] == holders[0]
         if room <= count and room // 2 <= token < count - room:
             assert len(holders) >= 2
 
 
 def test_one_segment_has_each_token_at_one_place() -> None:
-    places = locate_tokens([Window(0, 3), Window(3, 5)], [0, 5], [1, 1])
-    assert places.first.tolist() == places.second.tolist() == [1, 2, 3, 6, 7]
-    assert places.segment.tolist() == [0, 0, 0, 1, 1]
+    first, second, segment = locate_tokens([Window(0, 3), Window(3, 5)], [0, 5], [1, 1])
+    assert first.tolist() == second.tolist() == [1, 2, 3, 6, 7]
+    assert segment.tolist() == [0, 0, 0, 1, 1]

@@ -14,10 +14,10 @@ from spanlab.encoder import Encoder
 from spanlab.errors import ConfigError, InputError
 from spanlab.finetuning.batches import TaskBatches
 from spanlab.finetuning.config import resolve_config
-from spanlab.tasks.coref.config import CorefLayers, Sizes, plan_rows
+from spanlab.tasks.coref.config import SMALL, CorefConfig, CorefLayers
 from spanlab.tasks.coref.decode import Links, follow_links
-from spanlab.tasks.coref.heads import CorefHead, spelling_keys
-from spanlab.tasks.coref.task import SMALL, CorefConfig, Coreference
+from spanlab.tasks.coref.heads import CorefHead, plan_rows, spelling_keys
+from spanlab.tasks.coref.task import Coreference
 from spanlab.tasks.formats.row import Row
 from spanlab.tasks.network import encode_samples
 from spanlab.tasks.sample import Sample, SampleBatch, pack_samples
@@ -156,8 +156,8 @@ def test_pruning_is_a_plain_walk_stretch_by_stretch(tokens: int, seed: int, most
     spans = [(a, b) for a in range(tokens) for b in range(a, min(tokens, a + 4))]
     scores = np.random.default_rng(seed).standard_normal(len(spans)).astype(np.float32)
     first, last = (np.array(column) for column in zip(*spans, strict=True))
-    sure = np.zeros(len(spans), dtype=bool)
-    features = {"first": first, "last": last, "sure": sure, "places": np.arange(tokens)}
+    given = np.zeros(len(spans), dtype=bool)
+    features = {"first": first, "last": last, "given": given, "positions": np.arange(tokens)}
     kept = head.keep(Sample(example=0, sequences=(), features=features), scores)
     expected: list[int] = []
     for start in range(0, tokens, layers.stretch):
@@ -183,20 +183,10 @@ def test_blocks_of_rows_change_nothing() -> None:
 
 
 def test_a_document_that_does_not_fit_is_refused_before_anything_is_made() -> None:
-    sizes = Sizes(
-        tokens=10**7,
-        candidates=10**8,
-        mentions=4 * 10**6,
-        width=768,
-        features=2324,
-        inner_width=3000,
-        antecedents=50,
-        reach=3900,
-        max_width=30,
-    )
+    layers = CorefLayers(memory_gb=4.0)
     with pytest.raises(InputError, match=r"10,000,000 tokens needs .* GB"):
-        plan_rows(sizes, 4.0)
-    assert plan_rows(replace(sizes, tokens=10**4, candidates=10**5, mentions=4000), 4.0).coarse > 100
+        plan_rows(layers, tokens=10**7, candidates=10**8, width=768, features=2324)
+    assert plan_rows(layers, tokens=10**4, candidates=10**5, width=768, features=2324).coarse > 100
 
 
 def test_scores_are_in_full_precision_whatever_the_encoder_is_in() -> None:
@@ -282,8 +272,8 @@ def test_training_draws_windows_of_segments() -> None:
     assert len({tuple(ids) for ids in begins}) == len(whole.sequences) - 1
     for sample in drawn:
         assert len(sample.sequences) == 2
-        assert sample.features["last"].max() < len(sample.features["places"])
-        ids = np.concatenate([sequence.ids for sequence in sample.sequences])[sample.features["places"]]
+        assert sample.features["last"].max() < len(sample.features["positions"])
+        ids = np.concatenate([sequence.ids for sequence in sample.sequences])[sample.features["positions"]]
         text = TOKENIZER.encode_batch([TEXT[int(sample.features["starts"][0]) :]])[0]
         assert text.ids[: len(ids)].tolist() == ids.tolist()
 
@@ -315,7 +305,7 @@ def test_long_text_is_cut_or_refused_on_request() -> None:
     sample = task.encode(examples[:1], short, labelled=True)[0]
     assert sample.truncated
     assert len(sample.sequences) == 1
-    assert sample.features["last"].max() < len(sample.features["places"])
+    assert sample.features["last"].max() < len(sample.features["positions"])
     with pytest.raises(InputError, match="room for 14"):
         task.encode(examples[:1], Windower(TOKENIZER, length=16, long_text="error", segments=2), labelled=True)
 
@@ -324,7 +314,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "crossing spans": ({"text": TEXT, "clusters": [[[0, 8], [5, 16]]]}, "cross"),
     "span outside the text": ({"text": TEXT, "clusters": [[[0, 4], [500, 510]]]}, "is outside the text"),
     "empty text": ({"text": " ", "clusters": []}, "empty"),
-    "no clusters": ({"text": TEXT}, "no 'clusters'"),
+    "no clusters": ({"text": TEXT}, "'clusters' is missing"),
     "empty cluster": ({"text": TEXT, "clusters": [[]]}, "cluster 0"),
     "empty span": ({"text": TEXT, "clusters": [[[4, 5]]]}, "no visible"),
     "span is no pair of numbers": ({"text": TEXT, "clusters": [[["a", 4]]]}, "a span of cluster 0"),

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spanlab.errors import ConfigError
-from spanlab.tasks.summarisation.decode import Limit, LimitUnit, lead_sentences, select_sentences, sentence_words
+from spanlab.tasks.summarisation.config import Limit, LimitUnit
+from spanlab.tasks.summarisation.decode import lead_sentences, select_sentences, sentence_words
 
 WORDS = st.lists(st.sampled_from(["red", "green", "blue", "grey"]), min_size=1, max_size=6).map(" ".join)
 DOCUMENTS = st.lists(st.tuples(WORDS, st.integers(-3, 3)), min_size=1, max_size=8)

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spanlab.metrics.generation import score_rouge
-from spanlab.tasks.summarisation.data import RougeOracle
-from spanlab.tasks.summarisation.decode import Limit
+from spanlab.tasks.summarisation.config import Limit
+from spanlab.tasks.summarisation.decode import RougeOracle
 
 NAMES = ["rivers", "rose", "again", "over", "green", "fields"]
 WORDS = st.lists(st.sampled_from(NAMES), min_size=1, max_size=7).map(" ".join)
@@ -66,4 +66,4 @@ def test_likeness_is_rouge_1() -> None:
     references = ["Rivers rose over green fields.", "The fog lifted."]
     summary = "The rivers were rising over the fields."
     wanted = max(score_rouge([reference], [summary])["rouge1"] for reference in references)
-    assert 100 * RougeOracle("en").likeness(summary, references) == pytest.approx(wanted)
+    assert 100 * RougeOracle("en").rouge1(summary, references) == pytest.approx(wanted)

@@ -15,9 +15,10 @@ from spanlab.tasks.checking import check_file
 from spanlab.tasks.config import TaskDataConfig
 from spanlab.tasks.formats.row import Row
 from spanlab.tasks.sample import Sample, SampleBatch, pack_samples
+from spanlab.tasks.summarisation.config import SummarisationConfig
 from spanlab.tasks.summarisation.data import SummaryResult
 from spanlab.tasks.summarisation.heads import sentence_vectors
-from spanlab.tasks.summarisation.task import Summarisation, SummarisationConfig
+from spanlab.tasks.summarisation.task import Summarisation
 from spanlab.tasks.windows import Windower
 from spanlab.text import Tokenizer
 from spanlab.text.windows import best_windows
@@ -104,14 +105,14 @@ def test_markers_are_laid_out_as_in_bertsum() -> None:
     task, examples = fit(ROWS[:1], sentence_vector="marker")
     (sample,) = task.encode(examples, windower(), labelled=True)
     pieces = [TOKENIZER.vocabulary[i] for i in sample.sequences[0].ids]
-    assert [pieces[place] for place in sample.features["places"]] == ["[CLS]"] * 5
+    assert [pieces[place] for place in sample.features["positions"]] == ["[CLS]"] * 5
     assert pieces.count("[CLS]") == pieces.count("[SEP]") == 5
     assert pieces[0] == "[CLS]"
     assert pieces[-1] == "[SEP]"
     assert sample.sequences[0].segments is not None
-    segments = sample.sequences[0].segments[sample.features["places"]]
+    segments = sample.sequences[0].segments[sample.features["positions"]]
     assert segments.tolist() == [0, 1, 0, 1, 0]
-    for place in sample.features["places"][1:]:
+    for place in sample.features["positions"][1:]:
         assert pieces[place - 1] == "[SEP]"
         assert sample.sequences[0].segments[place - 1] != sample.sequences[0].segments[place]
 
@@ -217,7 +218,7 @@ def test_a_model_without_a_first_sign_has_no_markers() -> None:
 
     tokenizer = train_tokenizer([HONEST], TokenizerConfig(kind="bpe", vocab_size=400, system="gpt"))
     task, examples = fit(ROWS, sentence_vector="marker")
-    with pytest.raises(ConfigError, match="take sentence_vector=mean"):
+    with pytest.raises(ConfigError, match="use sentence_vector=mean"):
         task.encode(examples, windower(128, None, tokenizer, segments=0), labelled=False)
     plain, _ = fit(ROWS)
     assert len(plain.encode(examples, windower(128, None, tokenizer, segments=0), labelled=False)) == 3

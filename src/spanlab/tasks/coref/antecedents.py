@@ -1,12 +1,12 @@
-"""Which earlier mention a mention refers to: coarse scores for all pairs, fine ones for the few best.
+"""Scores of mentions and of their antecedents: coarse scores for all pairs, fine ones for the few best.
 
-What enters are the vectors and scores of M mentions of one document, in the order of the text; what leaves is for each
-of them the best K earlier ones with scores, where 0 is the score of referring to none (Lee et al. 2018). Coarse scores
-are bilinear and computed a block of rows at a time, so that memory does not grow with the square of a document; fine
-ones come from a network on both vectors, their product, and what is known of the pair.
+Of M mentions of one document, in the order of the text, each is given the best K earlier ones with scores, where 0 is
+the score of having no antecedent (Lee et al. 2018). Coarse scores are bilinear and computed a block of rows at a time,
+so that memory does not grow with the square of a document; fine ones come from a network on both vectors, their
+product, and the properties of the pair.
 
-Shapes: M mentions, K antecedents, F features of a span's vector, R rows of a block, E features of a pair's property, H
-inner width of the network.
+Shapes: N tokens, D width of the encoder, S spans, M mentions, K antecedents, F features of a span's vector, R rows of a
+block, E features of a pair's property, H inner width of the networks.
 """
 
 from collections.abc import Mapping
@@ -17,11 +17,66 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from spanlab.encoder.layers import Dropout, init_weights
+from spanlab.tasks.spans.representation import SpanConfig, SpanRepresentation, Spans
 
 DISTANCES = 10
 """0, 1, 2, 3, 4, 5-7, 8-15, 16-31, 32-63, 64 and more."""
 SPELLINGS = 3
-"""Two mentions end in different tokens, in the same, or are the same from the first to the last."""
+"""Two mentions end in different tokens, end in the same token, or are the same."""
+
+
+class MentionScorer(nn.Module):
+    """How much a span looks like a mention: a network on its vector, and a prior by its width."""
+
+    def __init__(
+        self, width: int, config: SpanConfig, *, inner_width: int, dropout: float, init_std: float = 0.02
+    ) -> None:
+        super().__init__()
+        self.spans = SpanRepresentation(width, config, dropout=dropout, init_std=init_std)
+        self.inner = nn.Linear(self.spans.features, inner_width)
+        self.outer = nn.Linear(inner_width, 1)
+        size = config.width_features
+        self.widths = nn.Embedding(config.max_width, size) if size else None
+        self.width_inner = nn.Linear(size, inner_width) if size else None
+        self.width_outer = nn.Linear(inner_width, 1) if size else None
+        self.dropout = Dropout(dropout)
+        self.max_width = config.max_width
+        for module in (self.inner, self.outer, self.widths, self.width_inner, self.width_outer):
+            if module is not None:
+                init_weights(module, init_std)
+
+    @property
+    def features(self) -> int:
+        """F, the size of a span's vector."""
+        return self.spans.features
+
+    def forward(self, hidden_ND: Tensor, spans: Spans, *, rows: int) -> Tensor:
+        """(S,) scores of spans in the order of their first tokens, computed `rows` at a time."""
+        prior_W = self._prior()
+        blocks = []
+        for start in range(0, len(spans), rows):
+            end = min(start + rows, len(spans))
+            first_R, last_R, widths_R = (part[start:end] for part in (spans.first_S, spans.last_S, spans.widths_S))
+            # Spans come in the order of the text: a block needs only the tokens around it.
+            lowest, highest = int(first_R[0]), int(last_R.max()) + 1
+            block = Spans(first_S=first_R - lowest, last_S=last_R - lowest, widths_S=widths_R)
+            inner_RH = torch.relu(self.spans.project(hidden_ND[lowest:highest], block, self.inner))
+            score_R = self.outer(self.dropout(inner_RH)).squeeze(-1)
+            if prior_W is not None:
+                score_R = score_R + prior_W[widths_R.clamp(max=self.max_width) - 1]
+            blocks.append(score_R)
+        return torch.cat(blocks) if blocks else hidden_ND.new_zeros(0)
+
+    def vectors(self, hidden_ND: Tensor, spans: Spans) -> Tensor:
+        """(S, F) the spans' vectors."""
+        return self.spans(hidden_ND, spans)  # type: ignore[no-any-return]
+
+    def _prior(self) -> Tensor | None:
+        """(widths,) the score of each width from 1 on."""
+        if self.widths is None or self.width_inner is None or self.width_outer is None:
+            return None
+        inner_WH = torch.relu(self.width_inner(self.dropout(self.widths.weight)))
+        return self.width_outer(self.dropout(inner_WH)).squeeze(-1)  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -29,7 +84,7 @@ class Antecedents:
     """The chosen antecedents of M mentions."""
 
     index_MK: Tensor
-    """Their numbers; 0 where a mention has fewer than K."""
+    """Their indices; 0 where a mention has fewer than K."""
     valid_MK: Tensor
     """Whether there is one."""
     score_MK: Tensor
@@ -46,9 +101,9 @@ def distance_bucket(distance: Tensor) -> Tensor:
     return torch.where(distance <= 4, distance, doubled).clamp(0, DISTANCES - 1)
 
 
-def compare_spelling(own_S2: Tensor, other_S2: Tensor) -> Tensor:
-    """How far mentions are written alike, 0 to 2; the last axis holds the key of the last token and that of all."""
-    last, whole = ((own_S2 == other_S2)[..., part].long() for part in (0, 1))
+def compare_spelling(mention_S2: Tensor, antecedent_S2: Tensor) -> Tensor:
+    """0, 1 or 2 of `SPELLINGS`; the last axis holds a key of the last token and one of all tokens."""
+    last, whole = ((mention_S2 == antecedent_S2)[..., part].long() for part in (0, 1))
     return torch.maximum(last, 2 * whole)
 
 
@@ -90,12 +145,12 @@ class CoarseScorer(nn.Module):
             score_RC = source_MF[start:end] @ target_MF[lowest:end].T
             score_RC = score_RC + mention_M[start:end, None] + mention_M[None, lowest:end]
             if self.spellings is not None:
-                alike_RC = compare_spelling(spelling_M2[start:end, None], spelling_M2[None, lowest:end])
-                score_RC = score_RC + self.spellings.weight.squeeze(1)[alike_RC]
+                spelling_RC = compare_spelling(spelling_M2[start:end, None], spelling_M2[None, lowest:end])
+                score_RC = score_RC + self.spellings.weight.squeeze(1)[spelling_RC]
             blocks.append(_best_of_block(score_RC, prior_D, start, lowest, keep, reach))
-        if not blocks:  # a document whose every mention was given, and none was
-            nothing = vectors_MF.new_zeros(0, keep)
-            return Antecedents(index_MK=nothing.long(), valid_MK=nothing.bool(), score_MK=nothing)
+        if not blocks:  # mentions were given, but none
+            empty_MK = vectors_MF.new_zeros(0, keep)
+            return Antecedents(index_MK=empty_MK.long(), valid_MK=empty_MK.bool(), score_MK=empty_MK)
         index_MK, valid_MK, score_MK = (torch.cat(parts) for parts in zip(*blocks, strict=True))
         return Antecedents(index_MK=index_MK, valid_MK=valid_MK, score_MK=score_MK)
 
@@ -110,7 +165,7 @@ class CoarseScorer(nn.Module):
 def _best_of_block(
     score_RC: Tensor, prior_D: Tensor | None, start: int, lowest: int, keep: int, reach: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """(R, K) numbers, validity and scores of the best columns; rows begin at `start`, columns at `lowest`."""
+    """(R, K) indices, validity and scores of the best columns; rows begin at `start`, columns at `lowest`."""
     rows, columns = score_RC.shape
     device = score_RC.device
     distance_RC = torch.arange(start, start + rows, device=device)[:, None] - torch.arange(
@@ -154,20 +209,23 @@ class FineScorer(nn.Module):
         self, vectors_MF: Tensor, antecedents: Antecedents, properties_MK: Mapping[str, Tensor], *, rows: int
     ) -> Tensor:
         """(M, K) scores, computed `rows` mentions at a time."""
-        own_HF, other_HF, both_HF, *property_HE = torch.split(self.inner.weight, self._sizes, dim=1)
-        own_MH, other_MH = F.linear(vectors_MF, own_HF, self.inner.bias), F.linear(vectors_MF, other_HF)
+        mention_HF, antecedent_HF, product_HF, *property_HE = torch.split(self.inner.weight, self._sizes, dim=1)
+        mention_MH, antecedent_MH = (
+            F.linear(vectors_MF, mention_HF, self.inner.bias),
+            F.linear(vectors_MF, antecedent_HF),
+        )
         tables = {
             name: F.linear(self.dropout(table.weight), weight_HE)
             for (name, table), weight_HE in zip(self.properties.items(), property_HE, strict=True)
         }
         blocks = []
         for start in range(0, len(vectors_MF), rows):
-            here = slice(start, min(start + rows, len(vectors_MF)))
-            index_RK = antecedents.index_MK[here]
-            pair_RKF = vectors_MF[here, None] * _gather(vectors_MF, index_RK)
-            inner_RKH = F.linear(pair_RKF, both_HF) + own_MH[here, None] + _gather(other_MH, index_RK)
+            block = slice(start, min(start + rows, len(vectors_MF)))
+            index_RK = antecedents.index_MK[block]
+            product_RKF = vectors_MF[block, None] * _gather(vectors_MF, index_RK)
+            inner_RKH = F.linear(product_RKF, product_HF) + mention_MH[block, None] + _gather(antecedent_MH, index_RK)
             for name, table_VH in tables.items():
-                inner_RKH = inner_RKH + _gather(table_VH, properties_MK[name][here])
+                inner_RKH = inner_RKH + _gather(table_VH, properties_MK[name][block])
             blocks.append(self.outer(self.dropout(torch.relu(inner_RKH))).squeeze(-1))
         return torch.cat(blocks) if blocks else vectors_MF.new_zeros(antecedents.index_MK.shape)
 
@@ -178,16 +236,16 @@ def _gather(table_VH: Tensor, index_RK: Tensor) -> Tensor:
 
 
 def with_none(score_MK: Tensor) -> Tensor:
-    """(M, 1 + K) the scores with that of referring to nothing, 0, before them."""
+    """(M, 1 + K) the scores with that of no antecedent, 0, before them."""
     return F.pad(score_MK, (1, 0))
 
 
 def marginal_loss(score_MK: Tensor, gold_MK: Tensor) -> tuple[Tensor, Tensor]:
-    """The marginal log-likelihood of all gold antecedents, negated and summed; and how many first choices are gold.
+    """The negative marginal log-likelihood of all gold antecedents, summed; and how many best antecedents are gold.
 
     Args:
-        score_MK: scores; minus infinity where there is no antecedent.
-        gold_MK: whether an antecedent is of the mention's own cluster. Where none is, referring to nothing is right.
+        score_MK: Scores; minus infinity where there is no antecedent.
+        gold_MK: Whether an antecedent is of the mention's cluster. If none is, having no antecedent is right.
     """
     scores = with_none(score_MK)
     right = torch.cat([~gold_MK.any(dim=1, keepdim=True), gold_MK], dim=1)
@@ -197,7 +255,7 @@ def marginal_loss(score_MK: Tensor, gold_MK: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class Refinement(nn.Module):
-    """One round; the same weights serve every round."""
+    """One round of higher-order refinement; all rounds share the weights."""
 
     def __init__(self, features: int, *, init_std: float = 0.02) -> None:
         super().__init__()
@@ -207,9 +265,12 @@ class Refinement(nn.Module):
     def forward(self, vectors_MF: Tensor, index_MK: Tensor, score_MK: Tensor) -> Tensor:
         """(M, F) the vectors after the round; minus infinity in `score_MK` where there is no antecedent."""
         weight = torch.softmax(with_none(score_MK), dim=1)
-        own_M1 = torch.arange(len(vectors_MF), device=vectors_MF.device)[:, None]
+        self_M1 = torch.arange(len(vectors_MF), device=vectors_MF.device)[:, None]
         attended_MF = F.embedding_bag(
-            torch.cat([own_M1, index_MK], dim=1), vectors_MF, mode="sum", per_sample_weights=weight.to(vectors_MF.dtype)
+            torch.cat([self_M1, index_MK], dim=1),
+            vectors_MF,
+            mode="sum",
+            per_sample_weights=weight.to(vectors_MF.dtype),
         )
         gate_MF = torch.sigmoid(self.gate(torch.cat([vectors_MF, attended_MF], dim=1)))
         return gate_MF * attended_MF + (1 - gate_MF) * vectors_MF

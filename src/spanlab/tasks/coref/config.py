@@ -1,52 +1,44 @@
-"""The sizes of the coreference head, and how many mentions and antecedents it looks at."""
+"""Settings of coreference: the published ones, and small ones for a CPU."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
 
-from spanlab.errors import ConfigError, InputError
+from spanlab.config import Above, AtLeast, AtMost, Below, Bounded
+from spanlab.tasks.config import TaskConfig, TaskDataConfig
 from spanlab.tasks.spans.representation import SpanConfig
+from spanlab.training.config import TrainingConfig
 
 
 @dataclass(frozen=True, kw_only=True)
-class CorefLayers:
-    """The sizes of the head and how many mentions and antecedents it looks at."""
+class CorefLayers(Bounded):
+    """The sizes of the head, and how many mentions and antecedents it keeps."""
 
-    inner_width: int = 3000
+    inner_width: Annotated[int, AtLeast(1)] = 3000
     """Of the networks that score mentions and pairs."""
     span: SpanConfig = field(default_factory=SpanConfig)
     """How wide candidates are, in pieces, and what their vectors are made of."""
-    antecedents: int = 50
+    antecedents: Annotated[int, AtLeast(1)] = 50
     """Kept for each mention by the coarse scores."""
-    rounds: int = 2
+    rounds: Annotated[int, AtLeast(0)] = 2
     """Of higher-order refinement."""
-    mention_ratio: float = 0.4
+    mention_ratio: Annotated[float, Above(0), AtMost(1)] = 0.4
     """Kept mentions for each token."""
-    max_mentions: int = 3900
+    max_mentions: Annotated[int, AtLeast(1)] = 3900
     """Kept of a stretch of text: longer documents are pruned stretch by stretch. Antecedents lie no further back."""
-    dropout: float = 0.3
-    property_width: int = 20
-    """The size of the vectors that tell properties of a pair."""
+    dropout: Annotated[float, AtLeast(0), Below(1)] = 0.3
+    property_width: Annotated[int, AtLeast(1)] = 20
+    """The size of the embeddings of a pair's properties."""
     distance: bool = True
-    """Whether scores know how many mentions lie between."""
+    """Property: how many mentions lie between."""
     segment_distance: bool = True
-    """Whether they know how many segments do."""
+    """Property: how many segments lie between."""
     spelling: bool = False
-    """Whether they know if two mentions are written the same, or end in the same token; not in the paper."""
-    max_segments: int = 3
+    """Property: whether two mentions are spelled alike, or end in the same token; not in the paper."""
+    max_segments: Annotated[int, AtLeast(0)] = 3
     """Segments of a document in training, drawn anew in every epoch; 0: all of them."""
-    memory_gb: float = 4.0
+    memory_gb: Annotated[float, Above(0)] = 4.0
     """The most memory that this head takes for one document in prediction."""
-
-    def __post_init__(self) -> None:
-        for name in ("inner_width", "antecedents", "max_mentions", "property_width"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"'{name}' is {getattr(self, name)}; it must be at least 1")
-        for name in ("rounds", "max_segments"):
-            if getattr(self, name) < 0:
-                raise ConfigError(f"'{name}' is {getattr(self, name)}; it must not be negative")
-        if not 0 <= self.dropout < 1:
-            raise ConfigError(f"'dropout' is {self.dropout}; it must be at least 0 and below 1")
-        if not 0 < self.mention_ratio <= 1 or self.memory_gb <= 0:
-            raise ConfigError("'mention_ratio' must lie above 0 and not above 1, and 'memory_gb' above 0")
 
     @property
     def stretch(self) -> int:
@@ -55,67 +47,56 @@ class CorefLayers:
 
     @property
     def segment_distances(self) -> int:
-        """How many are told apart: those that training shows."""
+        """How many have an embedding: those that occur in training."""
         return max(2, self.max_segments or 16)
 
     def kept(self, tokens: int) -> int:
-        """How many mentions of so many tokens are kept at most."""
+        """The most mentions that are kept of so many tokens."""
         return max(1, int(self.mention_ratio * tokens))
 
 
-_NUMBER = 4  # bytes of a number in single precision
-_PAIR = 64  # bytes that a pair takes in coarse scores: the score, its distance, its spelling, what is allowed
-_MOST_CANDIDATES, _MOST_ROWS = 65536, 1024  # larger blocks gain nothing and spoil the caches
-_GB = 1e9
-_WORKING_SHARE = 0.5  # of what is left: the other half is for copies that torch makes
-
-
 @dataclass(frozen=True, kw_only=True)
-class Sizes:
-    """What a document and a head's settings come to."""
+class CorefConfig(TaskConfig):
+    """Coreference; the defaults are those of SpanBERT's paper."""
 
-    tokens: int
-    candidates: int
-    mentions: int
-    """Kept at most."""
-    width: int
-    """Of hidden states."""
-    features: int
-    """Of a mention's vector."""
-    inner_width: int
-    antecedents: int
-    reach: int
-    max_width: int
-
-    @property
-    def fixed_bytes(self) -> int:
-        """Hidden states, candidates, and eight sets of vectors: what a round of refinement holds at a time."""
-        hidden = 3 * self.tokens * self.width
-        candidates = 16 * self.candidates
-        vectors = 8 * self.mentions * self.features + 16 * self.mentions * self.antecedents
-        return _NUMBER * (hidden + candidates + vectors)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Rows:
-    """How many rows of each large matrix are computed at a time."""
-
-    candidates: int
-    coarse: int
-    fine: int
-
-
-def plan_rows(sizes: Sizes, budget_gb: float) -> Rows:
-    """Rows that stay within the budget; an error where not even one would."""
-    left = budget_gb * _GB - sizes.fixed_bytes
-    a_candidate = _NUMBER * (6 * sizes.inner_width + 4 * sizes.max_width)
-    a_coarse = _PAIR * min(sizes.reach + _MOST_ROWS, sizes.mentions)
-    a_fine = _NUMBER * sizes.antecedents * (3 * sizes.features + 5 * sizes.inner_width)
-    rows = [int(_WORKING_SHARE * left / each) for each in (a_candidate, a_coarse, a_fine)]
-    if min(rows) < 1:
-        needed = (sizes.fixed_bytes + max(a_candidate, a_coarse, a_fine) / _WORKING_SHARE) / _GB
-        cause = f"a document of {sizes.tokens:,} tokens needs {needed:.1f} GB, and memory_gb is {budget_gb:g}"
-        raise InputError(cause, fix="cut the document, or give a larger memory_gb or a smaller mention_ratio")
-    return Rows(
-        candidates=min(rows[0], _MOST_CANDIDATES), coarse=min(rows[1], _MOST_ROWS), fine=min(rows[2], _MOST_ROWS)
+    coref: Literal["published", "small"] = "published"
+    """The preset that all other settings override: the paper's, or small layers for a CPU."""
+    layers: CorefLayers = field(default_factory=CorefLayers)
+    units: Literal["auto", "word", "piece", "character"] = "auto"
+    """What mentions begin and end with; auto: words if those of the training data do, else characters."""
+    segments: Literal["independent", "overlap"] = "independent"
+    """Whether each token is in one segment, or in two whose hidden states are mixed."""
+    singletons: bool | None = None
+    """Whether clusters of one mention are predicted; None: if the training data has such."""
+    speakers: bool | None = None
+    """Property of a pair: whether the speaker is the same; None: if the training data has speakers."""
+    genres: bool | None = None
+    """Property of a pair: the genre; None: if the training data has genres."""
+    mention_loss: Annotated[float, AtLeast(0)] = 1.0
+    """The weight of the loss of mention scores, which needs singletons in the training data."""
+    data: TaskDataConfig = field(default_factory=lambda: TaskDataConfig(length=384))
+    training: TrainingConfig = field(
+        default_factory=lambda: TrainingConfig(lr=1e-5, lr_factors={"heads": 20.0}, batch_size=1, epochs=20.0)
     )
+
+    @classmethod
+    def base(cls, changes: Mapping[str, Any]) -> "CorefConfig":
+        """The preset that `changes` name."""
+        return SMALL if changes.get("coref") == "small" else cls()
+
+
+SMALL = CorefConfig(
+    coref="small",
+    layers=CorefLayers(
+        inner_width=256,
+        span=SpanConfig(max_width=15),
+        antecedents=20,
+        rounds=1,
+        mention_ratio=0.25,
+        dropout=0.2,
+        spelling=True,
+        max_segments=5,
+    ),
+    data=TaskDataConfig(length=256),
+    training=TrainingConfig(lr=7e-5, lr_factors={"heads": 8.0}, batch_size=1, epochs=15.0),
+)

@@ -1,61 +1,185 @@
-"""Coreference documents as users write them: what can be wrong with one, and the document once nothing is.
+"""Documents with clusters of mentions: examples as users write them, and results.
 
-What enters is a row with a `text` and `clusters` of `[start, end]` in characters, the end exclusive; beside them may
-stand `sentences` `[[start, end], …]`, `words` likewise, `speakers` `[[start, end, name], …]`, a `genre`, and `mentions`
-`[[start, end], …]` that are to be resolved in place of those the model would find. What leaves are problems, or the
-document with its mentions in the order of the text.
+What enters is a row with a `text` and `clusters` of `[start, end]` in characters, the end exclusive; optional are
+`sentences` `[[start, end], …]`, `words` likewise, `speakers` `[[start, end, name], …]`, a `genre`, and `mentions`
+`[[start, end], …]`, which are then resolved in place of predicted ones. A row of GAP has a `pronoun` and two names, `a`
+and `b`, in place of clusters. What leaves are problems, examples with mentions in the order of the text, or results.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
+import numpy as np
+
+from spanlab.tasks.coref.pronouns import gender, resolve_pronouns
 from spanlab.tasks.formats.row import Row
+from spanlab.tasks.result import Result
+from spanlab.tasks.spans.html import draw_spans
 from spanlab.tasks.spans.labelled import crossing_problems, offset_problems, strip_span
 from spanlab.tasks.validation import Problem, clip_repr, read_id, text_problems
+from spanlab.text.conll_coref import CorefDocument, format_conll_coref
 from spanlab.text.sentences import sentence_spans
+from spanlab.text.words import word_spans
 
 Range = tuple[int, int]
-_MASCULINE = frozenset(["he", "him", "his", "himself"])
-_FEMININE = frozenset(["she", "her", "hers", "herself"])
+"""Characters of a text, the end exclusive."""
+Cluster = tuple[Range, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
 class GapQuestion:
-    """A pronoun, two names, and which of them it means."""
+    """A question of GAP: a pronoun, two names, and which of them it refers to."""
 
     pronoun: Range
     names: tuple[Range, Range]
-    meant: tuple[bool, bool] | None
-    """None where nobody says."""
+    gold: tuple[bool, bool] | None
+    """None in an unlabelled row."""
 
     @property
     def spans(self) -> tuple[Range, ...]:
-        """All three."""
+        """The pronoun and both names."""
         return (self.pronoun, *self.names)
 
     def answer(self, clusters: Sequence[Sequence[Range]]) -> tuple[bool, bool]:
         """Which names are in the pronoun's cluster."""
-        home = next((set(cluster) for cluster in clusters if self.pronoun in cluster), set[Range]())
-        return self.names[0] in home, self.names[1] in home
+        cluster = next((set(cluster) for cluster in clusters if self.pronoun in cluster), set[Range]())
+        return self.names[0] in cluster, self.names[1] in cluster
 
 
-def gender(pronoun: str) -> str | None:
-    """`masculine`, `feminine`, or None for any other word."""
-    word = pronoun.lower()
-    return "masculine" if word in _MASCULINE else "feminine" if word in _FEMININE else None
+@dataclass(frozen=True, kw_only=True)
+class CorefExample:
+    """A document and its annotation."""
+
+    id: str | None
+    text: str
+    clusters: tuple[Cluster, ...] = ()
+    """Mentions in the order of the text; empty in an unlabelled row."""
+    sentences: tuple[Range, ...] | None = None
+    """None: by rule."""
+    words: tuple[Range, ...] | None = None
+    speakers: tuple[tuple[int, int, str], ...] = ()
+    """Start, end and name."""
+    genre: str | None = None
+    mentions: tuple[Range, ...] | None = None
+    """The mentions to resolve; None: they are predicted."""
+    question: GapQuestion | None = None
+    row: Row = field(repr=False, compare=False)
+
+    @property
+    def sentence_spans(self) -> tuple[Range, ...]:
+        """Its sentences, as given or by rule."""
+        return self.sentences or tuple(sentence_spans(self.text))
 
 
-def read_gap_question(values: Mapping[str, Any]) -> GapQuestion:
-    """The question of a row without problems."""
+@dataclass(frozen=True, kw_only=True)
+class Mention:
+    """A span that refers to something."""
+
+    start: int
+    end: int
+    text: str
+    score: float
+    """The probability of its antecedent, or of having none."""
+    cluster: int
+    """The index of its cluster."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorefResult(Result):
+    """The clusters of one document."""
+
+    clusters: tuple[Cluster, ...]
+    """In the order of their first mentions, and mentions in the order of the text."""
+    cluster_scores: tuple[float, ...]
+    """The mean probability of each cluster's links; of a single mention, that of being one."""
+    mentions: tuple[Mention, ...]
+    """All of them in the order of the text."""
+    source: str = field(metadata={"json": False})
+    """The text."""
+    sentences: tuple[Range, ...] = field(default=(), metadata={"json": False})
+    words: tuple[Range, ...] | None = field(default=None, metadata={"json": False})
+    """None: by rule."""
+
+    def resolved(self) -> str:
+        """The text with pronouns replaced by what they refer to."""
+        return resolve_pronouns(self.source, self.clusters)
+
+    def to_html(self) -> str:
+        """The text with its clusters marked."""
+        return draw_spans(self.source, [(m.start, m.end, str(m.cluster)) for m in self.mentions])
+
+    def to_conll(self) -> str:
+        """The document in the columns of CoNLL-2012; a mention that ends inside a word takes all of it."""
+        words = list(self.words if self.words is not None else word_spans(self.source))
+        starts, ends = np.array([word[0] for word in words]), np.array([word[1] for word in words])
+
+        def in_words(span: Range) -> Range:
+            first = int(np.searchsorted(ends, span[0], side="right"))
+            return first, max(first + 1, int(np.searchsorted(starts, span[1], side="left")))
+
+        document = CorefDocument(
+            id=self.id,
+            part=0,
+            sentences=tuple(_by_sentence(self.source, words, self.sentences)),
+            clusters=tuple(tuple(sorted({in_words(span) for span in cluster})) for cluster in self.clusters),
+        )
+        return format_conll_coref(document)
+
+
+def _by_sentence(text: str, words: Sequence[Range], sentences: Sequence[Range]) -> list[tuple[str, ...]]:
+    begins = np.searchsorted([word[0] for word in words], [start for start, _ in sentences[1:]])
+    edges = [0, *begins.tolist(), len(words)]
+    spelled = [text[start:end] for start, end in words]
+    return [tuple(spelled[a:b]) for a, b in pairwise(edges) if a < b]
+
+
+def parse_example(row: Row, *, labelled: bool) -> CorefExample:
+    """A row without serious problems as an example."""
+    values = row.values
+    question = _read_gap_question(values) if "pronoun" in values else None
+    clusters = values.get("clusters") if labelled and question is None else None
+    return CorefExample(
+        id=read_id(row),
+        text=row.values["text"],
+        clusters=tuple(_ranges(cluster) for cluster in clusters or () if cluster),
+        sentences=None if values.get("sentences") is None else _ranges(values["sentences"]),
+        words=None if values.get("words") is None else _ranges(values["words"]),
+        speakers=tuple((a, b, str(name)) for a, b, name in values.get("speakers") or () if name is not None),
+        genre=None if values.get("genre") is None else str(values["genre"]),
+        mentions=None if values.get("mentions") is None else tuple(sorted(set(_ranges(values["mentions"])))),
+        question=question,
+        row=row,
+    )
+
+
+def _ranges(values: Sequence[Sequence[int]]) -> tuple[Range, ...]:
+    return tuple(sorted({(int(value[0]), int(value[1])) for value in values}))
+
+
+def example_problems(row: Row, *, labelled: bool) -> Iterator[Problem]:
+    """Everything that is wrong with a row; with its clusters only if `labelled`."""
+    problems = list(text_problems(row, "text"))
+    yield from problems
+    if any(problem.serious for problem in problems):
+        return
+    text = str(row.values["text"])
+    yield from _context_problems(text, row.values)
+    if "pronoun" in row.values:
+        yield from _gap_problems(text, row.values, labelled=labelled)
+    elif labelled:
+        yield from cluster_problems(text, row.values)
+
+
+def _read_gap_question(values: Mapping[str, Any]) -> GapQuestion:
     pronoun, a, b = ((int(values[name][0]), int(values[name][1])) for name in ("pronoun", "a", "b"))
-    meant = values.get("a_coref"), values.get("b_coref")
-    told = None if None in meant else (bool(meant[0]), bool(meant[1]))
-    return GapQuestion(pronoun=pronoun, names=(a, b), meant=told)
+    refers = values.get("a_coref"), values.get("b_coref")
+    gold = None if None in refers else (bool(refers[0]), bool(refers[1]))
+    return GapQuestion(pronoun=pronoun, names=(a, b), gold=gold)
 
 
-def gap_problems(text: str, values: Mapping[str, Any], *, labelled: bool) -> Iterator[Problem]:
-    """Spans outside the text, a pronoun of no gender, and what nobody says."""
+def _gap_problems(text: str, values: Mapping[str, Any], *, labelled: bool) -> Iterator[Problem]:
     for name in ("pronoun", "a", "b"):
         span = values.get(name)
         if not isinstance(span, list | tuple) or len(span) != 2 or not 0 <= span[0] < span[1] <= len(text):
@@ -69,75 +193,8 @@ def gap_problems(text: str, values: Mapping[str, Any], *, labelled: bool) -> Ite
             yield Problem(kind="missing field", cause=f"'{name}' is {values.get(name)}", fix="write TRUE or FALSE")
 
 
-"""Characters of a text, the end exclusive."""
-Cluster = tuple[Range, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class CorefExample:
-    """A document and what is known about it."""
-
-    id: str | None
-    text: str
-    clusters: tuple[Cluster, ...] = ()
-    """Mentions in the order of the text; empty where nothing is known."""
-    sentences: tuple[Range, ...] | None = None
-    """None: they are told by rule."""
-    words: tuple[Range, ...] | None = None
-    speakers: tuple[tuple[int, int, str], ...] = ()
-    """Who says which characters."""
-    genre: str | None = None
-    mentions: tuple[Range, ...] | None = None
-    """The mentions to resolve; None: the model finds them."""
-    question: GapQuestion | None = None
-    """A pronoun and two names, where the document is a question of GAP."""
-    row: Row = field(repr=False, compare=False)
-
-
-def read_document(row: Row, *, labelled: bool) -> CorefExample:
-    """A row without problems as a document."""
-    values = row.values
-    question = read_gap_question(values) if "pronoun" in values else None
-    clusters = values.get("clusters") if labelled and question is None else None
-    return CorefExample(
-        id=read_id(row),
-        text=str(values["text"]),
-        clusters=tuple(_ranges(cluster) for cluster in clusters or () if cluster),
-        sentences=None if values.get("sentences") is None else _ranges(values["sentences"]),
-        words=None if values.get("words") is None else _ranges(values["words"]),
-        speakers=tuple((a, b, str(name)) for a, b, name in values.get("speakers") or () if name is not None),
-        genre=None if values.get("genre") is None else str(values["genre"]),
-        mentions=None if values.get("mentions") is None else tuple(sorted(set(_ranges(values["mentions"])))),
-        question=question,
-        row=row,
-    )
-
-
-def sentences_of(example: CorefExample) -> tuple[Range, ...]:
-    """Its sentences, as given or by rule."""
-    return example.sentences or tuple(sentence_spans(example.text))
-
-
-def _ranges(values: Sequence[Sequence[int]]) -> tuple[Range, ...]:
-    return tuple(sorted({(int(value[0]), int(value[1])) for value in values}))
-
-
-def document_problems(row: Row, *, labelled: bool) -> Iterator[Problem]:
-    """Everything that is wrong with a row; of clusters only if it is `labelled`."""
-    told = list(text_problems(row, "text"))
-    yield from told
-    if any(problem.serious for problem in told):
-        return
-    text = str(row.values["text"])
-    yield from _context_problems(text, row.values)
-    if "pronoun" in row.values:
-        yield from gap_problems(text, row.values, labelled=labelled)
-    elif labelled:
-        yield from cluster_problems(text, row.values)
-
-
 def _context_problems(text: str, values: Mapping[str, Any]) -> Iterator[Problem]:
-    """Of what stands beside the clusters."""
+    """Problems of the optional fields."""
     for name in ("sentences", "words", "mentions"):
         if values.get(name) is not None:
             yield from _list_problems(text, name, values[name])
@@ -164,24 +221,24 @@ def _list_problems(text: str, name: str, values: object) -> Iterator[Problem]:
 
 
 def cluster_problems(text: str, values: Mapping[str, Any]) -> Iterator[Problem]:
-    """What is wrong with clusters: their shape, their offsets, mentions that cross or are in two of them."""
+    """What is wrong with clusters: their type, their offsets, mentions that cross or are in two clusters."""
     clusters = values.get("clusters")
     if not isinstance(clusters, list | tuple):
         cause = (
-            "there is no 'clusters'" if clusters is None else f"'clusters' is {clip_repr(clusters)}; it must be a list"
+            "'clusters' is missing" if clusters is None else f"'clusters' is {clip_repr(clusters)}; it must be a list"
         )
         yield Problem(kind="no clusters", cause=cause, fix='write "clusters": [[[start, end], …], …]')
         return
-    repaired = {**values, "clusters": [[_repair(text, value) for value in c] for c in clusters if _is_list(c)]}
-    home: dict[Range, int] = {}
-    for number, cluster in enumerate(clusters):
+    repaired = {**values, "clusters": [[_repaired(text, value) for value in c] for c in clusters if _is_list(c)]}
+    cluster_of: dict[Range, int] = {}
+    for index, cluster in enumerate(clusters):
         if not _is_list(cluster) or not cluster:
-            yield Problem(kind="empty cluster", cause=f"cluster {number} is {clip_repr(cluster)}", fix="leave it out")
+            yield Problem(kind="empty cluster", cause=f"cluster {index} is {clip_repr(cluster)}", fix="leave it out")
             continue
-        wrong = [p for value in cluster for p in _range_problems(text, f"of cluster {number}", value, repaired)]
-        yield from wrong
-        if not wrong:
-            yield from _membership_problems(number, [(value[0], value[1]) for value in cluster], home)
+        problems = [p for value in cluster for p in _range_problems(text, f"of cluster {index}", value, repaired)]
+        yield from problems
+        if not problems:
+            yield from _membership_problems(index, [(value[0], value[1]) for value in cluster], cluster_of)
 
 
 def _is_list(value: object) -> bool:
@@ -207,16 +264,16 @@ def _edges(value: object) -> Range | None:
     return value[0], value[1]
 
 
-def _repair(text: str, value: object) -> object:
+def _repaired(text: str, value: object) -> object:
     """A span without space at its edges."""
     edges = _edges(value)
     return value if edges is None else list(strip_span(text, *edges))
 
 
-def _membership_problems(number: int, cluster: Sequence[Range], home: dict[Range, int]) -> Iterator[Problem]:
+def _membership_problems(index: int, cluster: Sequence[Range], cluster_of: dict[Range, int]) -> Iterator[Problem]:
     for start, end in sorted(set(cluster)):
-        other = home.setdefault((start, end), number)
-        if other != number:
-            cause = f"the span {start} to {end} is in the clusters {other} and {number}"
+        other = cluster_of.setdefault((start, end), index)
+        if other != index:
+            cause = f"the span {start} to {end} is in the clusters {other} and {index}"
             yield Problem(kind="mention in two clusters", cause=cause, fix="a mention belongs to one entity")
-    yield from crossing_problems(sorted(set(cluster)), f" of cluster {number}")
+    yield from crossing_problems(sorted(set(cluster)), f" of cluster {index}")

@@ -1,10 +1,10 @@
-"""The layers of end-to-end coreference: candidates are scored, the best kept, and each of those given an antecedent.
+"""The head of end-to-end coreference: candidates are scored, the best kept, and each of those given an antecedent.
 
     hidden states ──MentionScorer──▶ scores of all candidates ──pruning──▶ M mentions
     mentions ──CoarseScorer──▶ K antecedents each ──FineScorer (and Refinement, round by round)──▶ scores
 
 A batch's documents are computed one by one: mentions of different documents never meet. Within a document everything
-large is computed in blocks of rows planned by `coref_memory`.
+large is computed in blocks of rows, whose size follows from `layers.memory_gb`.
 
 Shapes: N tokens of a document, D width, C candidates, M kept mentions, K antecedents.
 """
@@ -22,6 +22,7 @@ from typing_extensions import override
 from spanlab.arrays import Integers
 from spanlab.encoder import EncoderConfig
 from spanlab.encoder.layers import init_weights
+from spanlab.errors import InputError
 from spanlab.objectives.objective import ObjectiveLoss, in_full_precision
 from spanlab.tasks.base import Encoded, Head
 from spanlab.tasks.coref.antecedents import (
@@ -30,28 +31,71 @@ from spanlab.tasks.coref.antecedents import (
     Antecedents,
     CoarseScorer,
     FineScorer,
+    MentionScorer,
     Refinement,
     compare_spelling,
     distance_bucket,
     marginal_loss,
     with_none,
 )
-from spanlab.tasks.coref.config import CorefLayers, Rows, Sizes, plan_rows
+from spanlab.tasks.coref.config import CorefLayers
 from spanlab.tasks.coref.decode import Links
-from spanlab.tasks.coref.mention_scores import MentionScorer
 from spanlab.tasks.sample import Sample, SampleBatch, TensorBatch
 from spanlab.tasks.spans.pruning import without_conflicts
 from spanlab.tasks.spans.representation import Spans, tokens_of
 
+_FLOAT_BYTES = 4
+_PAIR_BYTES = 64  # of a pair in coarse scores: the score, its distance, its spelling, whether it is allowed
+_MAX_CANDIDATES, _MAX_ROWS = 65536, 1024  # larger blocks are no faster and exceed the caches
+_GB = 1e9
+_WORKING_SHARE = 0.5  # of what is left: the other half is for copies that torch makes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rows:
+    """How many rows of each large matrix are computed at a time."""
+
+    candidates: int
+    coarse: int
+    fine: int
+
+
+def plan_rows(layers: CorefLayers, *, tokens: int, candidates: int, width: int, features: int) -> Rows:
+    """Rows that stay within `layers.memory_gb` for a document; an error where not even one would.
+
+    Args:
+        layers: The settings of the head.
+        tokens: Of the document.
+        candidates: Of the document.
+        width: Of hidden states.
+        features: The size of a mention's vector.
+    """
+    mentions = layers.kept(tokens)
+    # Hidden states, candidates, and eight sets of vectors: what a round of refinement holds at a time.
+    vectors = 8 * mentions * features + 16 * mentions * layers.antecedents
+    fixed_bytes = _FLOAT_BYTES * (3 * tokens * width + 16 * candidates + vectors)
+    row_bytes = (
+        _FLOAT_BYTES * (6 * layers.inner_width + 4 * layers.span.max_width),
+        _PAIR_BYTES * min(layers.max_mentions + _MAX_ROWS, mentions),
+        _FLOAT_BYTES * layers.antecedents * (3 * features + 5 * layers.inner_width),
+    )
+    left = layers.memory_gb * _GB - fixed_bytes
+    rows = [int(_WORKING_SHARE * left / size) for size in row_bytes]
+    if min(rows) < 1:
+        needed = (fixed_bytes + max(row_bytes) / _WORKING_SHARE) / _GB
+        cause = f"a document of {tokens:,} tokens needs {needed:.1f} GB, and memory_gb is {layers.memory_gb:g}"
+        raise InputError(cause, fix="split the document, or use a larger memory_gb or a smaller mention_ratio")
+    return Rows(candidates=min(rows[0], _MAX_CANDIDATES), coarse=min(rows[1], _MAX_ROWS), fine=min(rows[2], _MAX_ROWS))
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class DocumentScores:
-    """What the head says of one document."""
+    """The scores of one document."""
 
     candidate_C: Tensor
-    """How much each candidate looks like a mention."""
+    """Logits of being a mention."""
     kept: Integers
-    """(M,) the numbers of the kept candidates, in the order of the text."""
+    """(M,) the indices of the kept candidates, in the order of the text."""
     antecedents: Antecedents
     score_MK: Tensor
     """The final scores of the antecedents; 0 is that of none, minus infinity where there is none."""
@@ -70,7 +114,7 @@ class CorefHead(Head):
         overlap: bool = False,
         mention_loss: float = 0.0,
     ) -> None:
-        """`genres` counts them, 0 leaves them out; `mention_loss` weighs that of the mention scores themselves."""
+        """`genres`: how many; 0 leaves them out. `mention_loss`: the weight of the loss of mention scores."""
         super().__init__()
         self.layers, self.mention_loss = layers, mention_loss
         width, std = encoder.width, encoder.init_std
@@ -91,13 +135,13 @@ class CorefHead(Head):
         self.gate = nn.Linear(2 * width, 1) if overlap else None
         if self.gate is not None:
             init_weights(self.gate, std)
-        if mention_loss:  # most candidates are no mention, which need not be learnt first
+        if mention_loss:  # most candidates are no mention, which need not be learned first
             nn.init.constant_(self.mentions.outer.bias, -4.0)
 
     @override
     def count(self, batch: SampleBatch) -> int:
-        """The mentions that may be kept."""
-        return sum(self.layers.kept(len(sample.features["places"])) for sample in batch.samples)
+        """The most mentions that are kept."""
+        return sum(self.layers.kept(len(sample.features["positions"])) for sample in batch.samples)
 
     @override
     def forward(self, encoded: Encoded) -> list[DocumentScores]:
@@ -109,13 +153,13 @@ class CorefHead(Head):
             split_arrays(batch.features, batch.batch),
             strict=True,
         )
-        # Sums of several scores are compared with each other: half precision would make neighbours of them equal.
+        # Sums of several scores are compared with each other: in half precision, close ones would be equal.
         with torch.autocast(hidden_ND.device.type, enabled=False):
             return [self._document(*document) for document in documents]
 
     @override
     def loss(self, logits: list[DocumentScores], batch: TensorBatch) -> ObjectiveLoss:
-        """The marginal likelihood summed over kept mentions, and that of the mention scores where they are trained."""
+        """The marginal likelihood summed over kept mentions, and the loss of mention scores where they are trained."""
         targets = split_arrays(batch.targets, batch.batch, targets=True)
         total, correct = batch.lengths_B.new_zeros((), dtype=torch.float32), batch.lengths_B.new_zeros(())
         for scores, target in zip(logits, targets, strict=True):
@@ -123,13 +167,13 @@ class CorefHead(Head):
             cluster_M = cluster_C[torch.from_numpy(scores.kept).to(cluster_C.device)]
             same_MK = cluster_M[scores.antecedents.index_MK] == cluster_M[:, None]
             gold_MK = same_MK & scores.antecedents.valid_MK & (cluster_M > 0)[:, None]
-            part, right = marginal_loss(in_full_precision(scores.score_MK), gold_MK)
-            total, correct = total + part, correct + right
+            document_loss, document_correct = marginal_loss(in_full_precision(scores.score_MK), gold_MK)
+            total, correct = total + document_loss, correct + document_correct
             if self.mention_loss:
                 mention_C = in_full_precision(scores.candidate_C)
-                wanted_C = (cluster_C > 0).to(mention_C.dtype)
-                summed = F.binary_cross_entropy_with_logits(mention_C, wanted_C, reduction="sum")
-                total = total + self.mention_loss * summed
+                target_C = (cluster_C > 0).to(mention_C.dtype)
+                mention_loss = F.binary_cross_entropy_with_logits(mention_C, target_C, reduction="sum")
+                total = total + self.mention_loss * mention_loss
         return ObjectiveLoss(total=total, count=self.count(batch.batch), tallies={"correct": correct})
 
     @override
@@ -141,17 +185,17 @@ class CorefHead(Head):
         self, states_ND: Tensor, ids_N: Tensor, sample: Sample, features: Mapping[str, Tensor]
     ) -> DocumentScores:
         hidden_ND = self._tokens(states_ND, features)
-        spans = _spans(features)
+        first_C, last_C = features["first"], features["last"]
+        spans = Spans(first_S=first_C, last_S=last_C, widths_S=last_C - first_C + 1)
         rows = self._plan(len(hidden_ND), len(spans))
         candidate_C = self.mentions(hidden_ND, spans, rows=rows.candidates)
         kept = self.keep(sample, candidate_C.detach().float().cpu().numpy())
         kept_M = torch.from_numpy(kept).to(candidate_C.device)
         # A mention that the user gave is one, whatever the score says.
-        sure_M = features["sure"][kept_M]
-        mention_M = torch.where(sure_M, candidate_C[kept_M].clamp(min=0), candidate_C[kept_M])
+        mention_M = torch.where(features["given"][kept_M], candidate_C[kept_M].clamp(min=0), candidate_C[kept_M])
         mentions = spans.select(kept_M)
         vectors_MF = self.mentions.vectors(hidden_ND, mentions)
-        spelling_M2 = spelling_keys(ids_N[features["places"]], mentions)
+        spelling_M2 = spelling_keys(ids_N[features["positions"]], mentions)
         antecedents = self.coarse.choose(
             vectors_MF,
             mention_M,
@@ -176,64 +220,57 @@ class CorefHead(Head):
         return score_MK
 
     def _tokens(self, states_ND: Tensor, features: Mapping[str, Tensor]) -> Tensor:
-        """(N, D) hidden states of the document's own tokens; where two segments hold one, both through the gate."""
-        first_ND = states_ND.index_select(0, features["places"])
+        """(N, D) hidden states of the document's tokens; where two segments hold one, both through the gate."""
+        first_ND = states_ND.index_select(0, features["positions"])
         if self.gate is None:
             return first_ND
-        second_ND = states_ND.index_select(0, features["second_places"])
+        second_ND = states_ND.index_select(0, features["second_positions"])
         share_N1 = torch.sigmoid(self.gate(torch.cat([first_ND, second_ND], dim=1)))
         return share_N1 * first_ND + (1 - share_N1) * second_ND
 
     def _plan(self, tokens: int, candidates: int) -> Rows:
-        sizes = Sizes(
-            tokens=tokens,
-            candidates=candidates,
-            mentions=self.layers.kept(tokens),
-            width=self.mentions.spans.attention.in_features if self.mentions.spans.attention is not None else 0,
-            features=self.mentions.features,
-            inner_width=self.layers.inner_width,
-            antecedents=self.layers.antecedents,
-            reach=self.layers.max_mentions,
-            max_width=self.layers.span.max_width,
+        attention = self.mentions.spans.attention
+        width = attention.in_features if attention is not None else 0
+        return plan_rows(
+            self.layers, tokens=tokens, candidates=candidates, width=width, features=self.mentions.features
         )
-        return plan_rows(sizes, self.layers.memory_gb)
 
     def keep(self, sample: Sample, scores: NDArray[np.float32]) -> Integers:
-        """(M,) the numbers of the best candidates, none crossing a better one; all that are sure."""
+        """(M,) the indices of the best candidates, none crossing a better one, and of all that were given."""
         first, last = (sample.features[name].astype(np.int64) for name in ("first", "last"))
-        sure = sample.features["sure"].astype(bool)
-        tokens = len(sample.features["places"])
+        given = sample.features["given"].astype(bool)
+        tokens = len(sample.features["positions"])
         edges = np.searchsorted(first, np.arange(0, tokens, self.layers.stretch))
         kept = []
-        for number, (start, end) in enumerate(zip(edges, [*edges[1:], len(first)], strict=True)):
-            here = slice(int(start), int(end))
-            length = min(self.layers.stretch, tokens - number * self.layers.stretch)
-            raised = np.where(sure[here], np.inf, scores[here])
-            keep = max(self.layers.kept(length), int(sure[here].sum()))
-            chosen = without_conflicts(first[here], last[here], raised, conflict="crossing", keep=keep)
-            kept.append(np.union1d(chosen, np.flatnonzero(sure[here])) + int(start))
+        for index, (start, end) in enumerate(zip(edges, [*edges[1:], len(first)], strict=True)):
+            part = slice(int(start), int(end))
+            length = min(self.layers.stretch, tokens - index * self.layers.stretch)
+            raised = np.where(given[part], np.inf, scores[part])
+            keep = max(self.layers.kept(length), int(given[part].sum()))
+            best = without_conflicts(first[part], last[part], raised, conflict="crossing", keep=keep)
+            kept.append(np.union1d(best, np.flatnonzero(given[part])) + int(start))
         return np.concatenate(kept).astype(np.int64) if kept else np.zeros(0, dtype=np.int64)
 
     def _pair_properties(
         self, antecedents: Antecedents, features: Mapping[str, Tensor], first_M: Tensor, spelling_M2: Tensor
     ) -> dict[str, Tensor]:
-        """(M, K) each property of the pairs that the fine scores look at."""
+        """(M, K) each property of the pairs, for the fine scores."""
         index_MK = antecedents.index_MK
-        found: dict[str, Tensor] = {}
+        properties: dict[str, Tensor] = {}
         if self.layers.distance:
-            found["distance"] = distance_bucket(antecedents.distances())
+            properties["distance"] = distance_bucket(antecedents.distances())
         if self.layers.segment_distance:
             segment_M = features["segments"][first_M]
             apart_MK = segment_M[:, None] - segment_M[index_MK]
-            found["segment_distance"] = apart_MK.clamp(0, self.layers.segment_distances - 1)
+            properties["segment_distance"] = apart_MK.clamp(0, self.layers.segment_distances - 1)
         if self.layers.spelling:
-            found["spelling"] = compare_spelling(spelling_M2[:, None], spelling_M2[index_MK])
+            properties["spelling"] = compare_spelling(spelling_M2[:, None], spelling_M2[index_MK])
         if "speaker" in self.fine.properties:
             speaker_M = features["speakers"][first_M]
-            found["speaker"] = (speaker_M[:, None] == speaker_M[index_MK]).long()
+            properties["speaker"] = (speaker_M[:, None] == speaker_M[index_MK]).long()
         if "genre" in self.fine.properties:
-            found["genre"] = features["genre"].expand(index_MK.shape)
-        return found
+            properties["genre"] = features["genre"].expand(index_MK.shape)
+        return properties
 
 
 def _properties(layers: CorefLayers, *, speakers: bool, genres: int) -> dict[str, int]:
@@ -250,18 +287,13 @@ def _properties(layers: CorefLayers, *, speakers: bool, genres: int) -> dict[str
     return sizes
 
 
-def _spans(features: Mapping[str, Tensor]) -> Spans:
-    first_C, last_C = features["first"], features["last"]
-    return Spans(first_S=first_C, last_S=last_C, widths_S=last_C - first_C + 1)
-
-
 def spelling_keys(ids_N: Tensor, spans: Spans) -> Tensor:
-    """(S, 2) the last token of each span, and a number that spans of other tokens share only by a rare accident."""
+    """(S, 2) the last token of each span, and a hash of all its tokens."""
     tokens_G, offsets_S = tokens_of(spans)
     counts_S = spans.last_S - spans.first_S + 1
-    place_G = torch.arange(len(tokens_G), device=ids_N.device) - torch.repeat_interleave(offsets_S, counts_S)
-    # Products of 64-bit numbers wrap around, which mixes them; one more than the place, so that order counts.
-    mixed_G = (ids_N[tokens_G] + 1) * 0x9E3779B97F4A7C1 * (2 * place_G + 3)
+    position_G = torch.arange(len(tokens_G), device=ids_N.device) - torch.repeat_interleave(offsets_S, counts_S)
+    # Products of 64-bit integers wrap around, which mixes their bits; the position makes the order count.
+    mixed_G = (ids_N[tokens_G] + 1) * 0x9E3779B97F4A7C1 * (2 * position_G + 3)
     mixed_G = (mixed_G ^ (mixed_G >> 29)) * 0xBF58476D1CE4E5B
     whole_S = torch.zeros_like(spans.first_S).index_add(0, torch.repeat_interleave(counts_S), mixed_G)
     return torch.stack([ids_N[spans.last_S], whole_S], dim=1)

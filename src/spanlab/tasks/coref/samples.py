@@ -1,4 +1,4 @@
-"""A document as arrays, and any run of its segments as a sample: all of them in prediction, a drawn window in training.
+"""A document as arrays, and any range of its segments as a sample: all in prediction, a random range in training.
 
 What enters are a document's units, segments and candidates; what leaves are samples whose positions count from the
 first token of their own first segment.
@@ -7,11 +7,12 @@ Shapes: N tokens, C candidates, K segments.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from spanlab.arrays import Flags, Integers, offsets
+from spanlab.tasks.coref.data import Range
 from spanlab.tasks.sample import Sample
 from spanlab.tasks.spans.representation import enumerate_spans
 from spanlab.tasks.spans.units import LabelUnits
@@ -19,18 +20,18 @@ from spanlab.tasks.windows import InputWindow
 from spanlab.text.windows import Window, cut_windows
 
 
-def cut_segments(count: int, room: int, sentence_ends: Integers, word_ends: Integers) -> list[Window]:
-    """Windows that follow each other, each of at most `room` tokens.
+def cut_segments(count: int, size: int, sentence_ends: Integers, word_ends: Integers) -> list[Window]:
+    """Windows that follow each other, each of at most `size` tokens.
 
     Args:
         count: N.
-        room: the most tokens of a segment.
-        sentence_ends: token numbers after the last token of each sentence, ascending.
-        word_ends: the same of each word; only a word longer than `room` is cut.
+        size: The most tokens of a segment.
+        sentence_ends: The token after the last of each sentence, ascending.
+        word_ends: The same of each word; only a word longer than `size` is cut.
     """
     windows, start = [], 0
     while start < count:
-        limit = min(start + room, count)
+        limit = min(start + size, count)
         end = limit
         if limit < count:
             end = _last_within(sentence_ends, start, limit) or _last_within(word_ends, start, limit) or limit
@@ -41,53 +42,44 @@ def cut_segments(count: int, room: int, sentence_ends: Integers, word_ends: Inte
 
 def _last_within(ends: Integers, start: int, limit: int) -> int | None:
     """The last end that lies after `start` and not after `limit`."""
-    place = int(np.searchsorted(ends, limit, side="right")) - 1
-    return int(ends[place]) if place >= 0 and ends[place] > start else None
+    index = int(np.searchsorted(ends, limit, side="right")) - 1
+    return int(ends[index]) if index >= 0 and ends[index] > start else None
 
 
-def cut_overlapping(count: int, room: int) -> list[Window]:
-    """Windows of `room` tokens, each beginning in the middle of the one before."""
-    return cut_windows(count, length=room, stride=max(1, room // 2))
+def cut_overlapping(count: int, size: int) -> list[Window]:
+    """Windows of `size` tokens, each beginning in the middle of the one before."""
+    return cut_windows(count, length=size, stride=max(1, size // 2))
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class TokenPlaces:
-    """Where the tokens of a document stand among the tokens of all its sequences, laid end to end."""
-
-    first: Integers
-    """(N,) in the first segment that holds the token."""
-    second: Integers
-    """(N,) in the last one that does: another where segments overlap."""
-    segment: Integers
-    """(N,) the number of the first."""
-
-
-def locate_tokens(windows: Sequence[Window], sequence_starts: Sequence[int], text_starts: Sequence[int]) -> TokenPlaces:
-    """The places of all tokens.
+def locate_tokens(
+    windows: Sequence[Window], sequence_starts: Sequence[int], text_starts: Sequence[int]
+) -> tuple[Integers, Integers, Integers]:
+    """The positions of a document's tokens among the tokens of all its sequences, laid end to end.
 
     Args:
         windows: (K,) the segments, which leave out no token.
         sequence_starts: (K,) where each one's sequence begins among all.
         text_starts: (K,) where the text begins in each sequence, after special tokens.
+
+    Returns:
+        (N,) the position in the first segment that holds the token; (N,) in the last one that does, which differs where
+        segments overlap; (N,) the index of the first.
     """
     count = windows[-1].end
     first, second, segment = (np.full(count, -1, dtype=np.int64) for _ in range(3))
-    for number, window in enumerate(windows):
-        here = slice(window.start, window.end)
-        places = sequence_starts[number] + text_starts[number] + np.arange(len(window))
-        new = first[here] < 0
-        first[here][new] = places[new]
-        segment[here][new] = number
-        second[here] = places
-    return TokenPlaces(first=first, second=second, segment=segment)
-
-
-Range = tuple[int, int]
+    for index, window in enumerate(windows):
+        tokens = slice(window.start, window.end)
+        positions = sequence_starts[index] + text_starts[index] + np.arange(len(window))
+        is_new = first[tokens] < 0
+        first[tokens][is_new] = positions[is_new]
+        segment[tokens][is_new] = index
+        second[tokens] = positions
+    return first, second, segment
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Candidates:
-    """C spans of a document."""
+    """C candidate spans of a document."""
 
     first: Integers
     """(C,) their first tokens."""
@@ -97,23 +89,22 @@ class Candidates:
     """(C,) their first characters."""
     ends: Integers
     """(C,) where they end, exclusive."""
-    sure: Flags
-    """(C,) whether the user said that it is a mention."""
+    given: Flags
+    """(C,) whether the user gave it as a mention."""
 
     def __len__(self) -> int:
         return len(self.first)
 
     def find(self, spans: Sequence[Range]) -> Integers:
-        """(len(spans),) the number of the candidate with these characters; -1 where there is none."""
+        """(len(spans),) the index of the candidate with these characters; -1 where there is none."""
         wanted = np.array(spans, dtype=np.int64).reshape(-1, 2)
         if not len(self):
             return np.full(len(wanted), -1)
         width = int(max(self.ends.max(), wanted.max(initial=0))) + 1
         keys, searched = self.starts * width + self.ends, wanted[:, 0] * width + wanted[:, 1]
         order = np.argsort(keys, kind="stable")
-        places = np.minimum(np.searchsorted(keys, searched, sorter=order), len(keys) - 1)
-        found = order[places]
-        return np.where(keys[found] == searched, found, -1)
+        nearest = order[np.minimum(np.searchsorted(keys, searched, sorter=order), len(keys) - 1)]
+        return np.where(keys[nearest] == searched, nearest, -1)
 
     def select(self, chosen: Flags | Integers) -> "Candidates":
         """Some of them."""
@@ -122,31 +113,32 @@ class Candidates:
             last=self.last[chosen],
             starts=self.starts[chosen],
             ends=self.ends[chosen],
-            sure=self.sure[chosen],
+            given=self.given[chosen],
         )
 
 
-def list_candidates(units: LabelUnits, sentences: Sequence[Range], max_width: int, sure: Sequence[Range]) -> Candidates:
-    """Every span within a sentence that is at most `max_width` pieces wide, and all `sure` ones."""
+def list_candidates(
+    units: LabelUnits, sentences: Sequence[Range], max_width: int, given: Sequence[Range]
+) -> Candidates:
+    """Every span within a sentence that is at most `max_width` pieces wide, and all `given` ones."""
     begins = np.searchsorted(units.starts, [start for start, _ in sentences[1:]])
     edges = np.concatenate(([0], begins, [len(units)])).astype(np.int64)
     first_unit, last_unit = enumerate_spans(edges[:-1], np.diff(edges), max_width)
     first, last = units.first_tokens[first_unit], units.last_tokens[last_unit]
     narrow = last - first < max_width
-    found = Candidates(
+    enumerated = Candidates(
         first=first[narrow],
         last=last[narrow],
         starts=units.starts[first_unit[narrow]],
         ends=units.ends[last_unit[narrow]],
-        sure=np.zeros(int(narrow.sum()), dtype=bool),
+        given=np.zeros(int(narrow.sum()), dtype=bool),
     )
-    return _joined(found, only_sure(units, sure)) if sure else found
+    return _joined(enumerated, given_candidates(units, given)) if given else enumerated
 
 
-def only_sure(units: LabelUnits, spans: Sequence[Range]) -> Candidates:
+def given_candidates(units: LabelUnits, spans: Sequence[Range]) -> Candidates:
     """The spans that the user gave, each with the tokens of every unit it touches."""
-    given = np.array(sorted(set(spans)), dtype=np.int64).reshape(-1, 2)
-    starts, ends = given[:, 0], given[:, 1]
+    starts, ends = np.array(sorted(set(spans)), dtype=np.int64).reshape(-1, 2).T
     first = np.minimum(np.searchsorted(units.ends, starts, side="right"), len(units) - 1)
     last = np.maximum(np.searchsorted(units.starts, ends, side="left") - 1, first)
     return _in_order(
@@ -155,24 +147,24 @@ def only_sure(units: LabelUnits, spans: Sequence[Range]) -> Candidates:
             last=units.last_tokens[last],
             starts=starts,
             ends=ends,
-            sure=np.ones(len(given), dtype=bool),
+            given=np.ones(len(starts), dtype=bool),
         )
     )
 
 
-def _joined(found: Candidates, sure: Candidates) -> Candidates:
+def _joined(enumerated: Candidates, given: Candidates) -> Candidates:
     """Both together, a span that is in both only once."""
-    doubled = found.find(list(zip(sure.starts.tolist(), sure.ends.tolist(), strict=True)))
-    others = np.ones(len(found), dtype=bool)
-    others[doubled[doubled >= 0]] = False
-    rest = found.select(others)
+    doubled = enumerated.find(list(zip(given.starts.tolist(), given.ends.tolist(), strict=True)))
+    is_other = np.ones(len(enumerated), dtype=bool)
+    is_other[doubled[doubled >= 0]] = False
+    rest = enumerated.select(is_other)
     return _in_order(
         Candidates(
-            first=np.concatenate([rest.first, sure.first]),
-            last=np.concatenate([rest.last, sure.last]),
-            starts=np.concatenate([rest.starts, sure.starts]),
-            ends=np.concatenate([rest.ends, sure.ends]),
-            sure=np.concatenate([rest.sure, sure.sure]),
+            first=np.concatenate([rest.first, given.first]),
+            last=np.concatenate([rest.last, given.last]),
+            starts=np.concatenate([rest.starts, given.starts]),
+            ends=np.concatenate([rest.ends, given.ends]),
+            given=np.concatenate([rest.given, given.given]),
         )
     )
 
@@ -183,56 +175,56 @@ def _in_order(candidates: Candidates) -> Candidates:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class DocumentArrays:
-    """One document, cut and framed."""
+    """One document in segments."""
 
     example: int
-    framed: Sequence[InputWindow]
-    """(K,) its segments."""
+    segments: Sequence[InputWindow]
+    """(K,)"""
     candidates: Candidates
     speakers: Integers
-    """(N,) who says each token; 0 for nobody."""
+    """(N,) the speaker of each token, from 1; 0 for none."""
     genre: int
-    clusters: Integers | None = field(default=None)
-    """(C,) the cluster of each candidate, from 1; 0 for none; None where nothing is known."""
+    clusters: Integers | None = None
+    """(C,) the cluster of each candidate, from 1; 0 for none; None without labels."""
     truncated: bool = False
 
     def whole(self) -> Sample:
         """All segments."""
-        return self.window(0, len(self.framed))
+        return self.window(0, len(self.segments))
 
-    def for_training(self, most: int) -> Sample:
-        """All segments, or where there are more than `most`, a window of so many, drawn anew each time."""
-        if not most or len(self.framed) <= most:
+    def for_training(self, limit: int) -> Sample:
+        """All segments, or if there are more than `limit`, a window of so many, drawn anew each time."""
+        if not limit or len(self.segments) <= limit:
             return self.whole()
-        return replace(self.window(0, most), draw=SegmentWindows(document=self, count=most))
+        return replace(self.window(0, limit), draw=SegmentWindows(document=self, count=limit))
 
     def window(self, start: int, end: int) -> Sample:
         """Segments `start` to `end` (exclusive)."""
-        framed = self.framed[start:end]
-        lowest, highest = framed[0].first.start, framed[-1].first.end
-        lengths = np.array([len(each.sequence) for each in framed])
-        places = locate_tokens(
-            [Window(each.first.start - lowest, each.first.end - lowest) for each in framed],
+        chosen = self.segments[start:end]
+        lowest, highest = chosen[0].first.start, chosen[-1].first.end
+        lengths = np.array([len(segment.sequence) for segment in chosen])
+        positions, second_positions, segments = locate_tokens(
+            [Window(segment.first.start - lowest, segment.first.end - lowest) for segment in chosen],
             offsets(lengths).tolist(),
-            [each.first_start for each in framed],
+            [segment.first_start for segment in chosen],
         )
         inside = (self.candidates.first >= lowest) & (self.candidates.last < highest)
-        chosen = self.candidates.select(inside)
+        candidates = self.candidates.select(inside)
         features = {
-            "places": places.first,
-            "second_places": places.second,
-            "segments": places.segment,
+            "positions": positions,
+            "second_positions": second_positions,
+            "segments": segments,
             "speakers": self.speakers[lowest:highest],
             "genre": np.array([self.genre], dtype=np.int64),
-            "first": chosen.first - lowest,
-            "last": chosen.last - lowest,
-            "starts": chosen.starts,
-            "ends": chosen.ends,
-            "sure": chosen.sure,
+            "first": candidates.first - lowest,
+            "last": candidates.last - lowest,
+            "starts": candidates.starts,
+            "ends": candidates.ends,
+            "given": candidates.given,
         }
         return Sample(
             example=self.example,
-            sequences=tuple(each.sequence for each in framed),
+            sequences=tuple(segment.sequence for segment in chosen),
             features=features,
             targets={} if self.clusters is None else {"clusters": self.clusters[inside]},
             truncated=self.truncated,
@@ -248,5 +240,5 @@ class SegmentWindows:
 
     def __call__(self, random: np.random.Generator) -> Sample:
         """A window, each as likely as the others."""
-        start = int(random.integers(len(self.document.framed) - self.count + 1))
+        start = int(random.integers(len(self.document.segments) - self.count + 1))
         return self.document.window(start, start + self.count)

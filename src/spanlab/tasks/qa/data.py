@@ -132,7 +132,7 @@ def _answer_problems(
         fix = "repair it with --fix" if repaired is not None else "correct 'start': it counts characters, from 0"
         yield Problem(kind="misaligned answer", cause=cause, fix=fix, repaired=repaired)
     elif text != text.strip():
-        cause = f"answer {index} begins or ends with a space: {clip_repr(text)}"
+        cause = f"answer {index} begins or ends with space: {clip_repr(text)}"
         fix = "repair it with --fix"
         yield Problem(kind="space at an answer's edge", cause=cause, fix=fix, serious=False, repaired=repaired)
 

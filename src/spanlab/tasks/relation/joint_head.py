@@ -127,7 +127,7 @@ class JointExtraction(RelationMethod):
         entities, kept = np.unique(candidates, return_index=True)
         heads, tails = all_pairs(len(entities))
         # Two gold entities of one span are one candidate: relations of either are relations of it.
-        indices = gold.numbers[inside]
+        indices = gold.indices[inside]
         kept_indices = indices[kept]
         merged = dict(zip(indices.tolist(), kept_indices[np.searchsorted(entities, candidates)].tolist(), strict=True))
         inside_relations = [

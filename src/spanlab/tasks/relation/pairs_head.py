@@ -58,7 +58,7 @@ class GivenPairs(RelationMethod):
         entities, first, last = np.array(inside, np.int64).reshape(-1, 3).T
         shift = window.first_start - window.first.start
         heads, tails = all_pairs(len(entities))
-        types = {label: number for number, label in enumerate(self.fitted.entity_labels, 1)}
+        types = {label: index for index, label in enumerate(self.fitted.entity_labels, 1)}
         targets = {}
         if labelled:
             labels = self.fitted.labels

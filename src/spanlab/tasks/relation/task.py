@@ -187,7 +187,9 @@ class Relations(Task[RelationExample, RelationResult]):
         )
         if not badness:
             return None
-        gold_text, predicted_text = (_format(example.text, each) for each in (example.gold, result.predicted))
+        gold_text, predicted_text = (
+            _format(example.text, annotation) for annotation in (example.gold, result.predicted)
+        )
         return Mistake(badness=badness, shown=result.to_html(), gold=gold_text, predicted=predicted_text)
 
 

@@ -1,9 +1,9 @@
 """Relations over many documents as triples with their sources: a table (CSV) or a graph (N-Triples).
 
 What enters are results, document by document, each with coreference clusters of the same text or none; what leaves is
-one row an occurrence, or a graph in which equal names of one type are one node. Entities of one cluster are one, under
-the longest of their names. Across documents names alone decide, letter case aside: whoever needs to
-tell two people of one name apart must do so by their sources, which every statement carries.
+one row per occurrence, or a graph in which equal names of one type are one node. Entities of one cluster are one node,
+named by the longest of their names. Across documents, entities are matched by name alone, ignoring case; two people of
+one name can be told apart by the sources, which every statement has.
 """
 
 import csv
@@ -29,7 +29,7 @@ _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\
 
 @dataclass(frozen=True, kw_only=True)
 class Node:
-    """An entity, however often and under whatever names a document speaks of it."""
+    """An entity, whatever its mentions in a document."""
 
     name: str
     label: str
@@ -37,7 +37,7 @@ class Node:
 
 @dataclass(frozen=True, kw_only=True)
 class Triple:
-    """A relation where it was found; the names of the fields are the header of the table."""
+    """One occurrence of a relation; the names of the fields are the header of the table."""
 
     subject: str
     relation: str
@@ -54,7 +54,7 @@ class Triple:
 
 
 def document_triples(result: RelationResult, clusters: Clusters = ()) -> Iterator[Triple]:
-    """The relations of one document, its entities joined by the clusters; none of an entity with itself."""
+    """The relations of one document, its entities merged by the clusters; none of an entity with itself."""
     nodes = name_entities(result, clusters)
     for relation in result.relations:
         subject, object_ = nodes[relation.head], nodes[relation.tail]
@@ -78,31 +78,32 @@ def document_triples(result: RelationResult, clusters: Clusters = ()) -> Iterato
 
 def name_entities(result: RelationResult, clusters: Clusters = ()) -> list[Node]:
     """The node of each entity: that of its cluster, else its own text and label."""
-    nodes = [Node(name=" ".join(one.text.split()), label=one.label) for one in result.entities]
+    nodes = [Node(name=" ".join(entity.text.split()), label=entity.label) for entity in result.entities]
     for cluster in clusters:
-        members = [n for mention in cluster for n in _entities_of(result, mention[0], mention[1])]
+        members = [index for mention in cluster for index in _entities_of(result, mention[0], mention[1])]
         if not members:
             continue
-        name = max((nodes[n].name for n in members), key=len)
-        label = Counter(nodes[n].label for n in members).most_common(1)[0][0]
-        for n in members:
-            nodes[n] = Node(name=name, label=label)
+        name = max((nodes[index].name for index in members), key=len)
+        label = Counter(nodes[index].label for index in members).most_common(1)[0][0]
+        for index in members:
+            nodes[index] = Node(name=name, label=label)
     return nodes
 
 
 def _entities_of(result: RelationResult, start: int, end: int) -> list[int]:
-    """The entities that a mention names: those of its own characters, else those it only puts words before.
+    """The entities that a mention refers to: those with the same characters, else the only one inside it, at its end.
 
-    "the captain" names the entity "captain"; "Anna's captain" does too, unless "Anna" is an entity, since then either
-    might be meant.
+    "the captain" refers to the entity "captain"; so does "Anna's captain", unless "Anna" is an entity too: then the
+    mention is ambiguous.
     """
-    same = [n for n, one in enumerate(result.entities) if (one.start, one.end) == (start, end)]
-    inside = [n for n, one in enumerate(result.entities) if start <= one.start and one.end <= end]
+    spans = [(entity.start, entity.end) for entity in result.entities]
+    same = [index for index, span in enumerate(spans) if span == (start, end)]
+    inside = [index for index, span in enumerate(spans) if start <= span[0] and span[1] <= end]
     return same or (inside if len(inside) == 1 and result.entities[inside[0]].end == end else [])
 
 
 class TripleTable:
-    """A CSV file, one row an occurrence."""
+    """A CSV file, one row per occurrence."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("w", encoding="utf-8", newline="")
@@ -123,11 +124,11 @@ class TripleGraph:
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("w", encoding="utf-8", newline="\n")
-        self._told: set[str] = set()
+        self._written: set[str] = set()
         self._statements = 0
 
     def write(self, triple: Triple) -> None:
-        """Add what is new: the nodes, the fact, and that this document says so."""
+        """Add the nodes and the fact, if they are new, and a statement with this document as its source."""
         subject = self._node(triple.subject, triple.subject_type)
         object_ = self._node(triple.object, triple.object_type)
         relation = _iri("relation", triple.relation)
@@ -155,19 +156,19 @@ class TripleGraph:
         return node
 
     def _once(self, line: str) -> None:
-        if line not in self._told:
-            self._told.add(line)
+        if line not in self._written:
+            self._written.add(line)
             self._file.write(line + "\n")
 
 
 class TripleFile:
-    """A file of triples, of the kind that its name tells; to be closed, or used in a `with` statement."""
+    """A file of triples, CSV or N-Triples by its suffix; a context manager."""
 
     def __init__(self, path: Path) -> None:
-        kinds: dict[str, type[TripleTable | TripleGraph]] = {".csv": TripleTable, ".nt": TripleGraph}
-        if path.suffix.lower() not in kinds:
+        writers: dict[str, type[TripleTable | TripleGraph]] = {".csv": TripleTable, ".nt": TripleGraph}
+        if path.suffix.lower() not in writers:
             raise InputError("triples are written as a table or a graph", path=path, fix="name the file .csv or .nt")
-        self._file = kinds[path.suffix.lower()](path)
+        self._file = writers[path.suffix.lower()](path)
         self.count = 0
 
     def add(self, result: RelationResult, clusters: Clusters = ()) -> None:

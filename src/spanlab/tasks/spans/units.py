@@ -173,7 +173,7 @@ class GoldUnits:
     last: Integers
     labels: Integers
     """By their place among the labels that were given."""
-    numbers: Integers
+    indices: Integers
     """Which of the spans each is: those left out are missing."""
 
 
@@ -214,4 +214,4 @@ def find_gold(
             raise row.error(cause, f"take {setting}={width}, or data.bad_rows=drop")
     kept = np.flatnonzero((first >= 0) & ~too_wide)
     numbered = np.array([number[span.label] for span in spans], dtype=np.int64)
-    return GoldUnits(first=first[kept], last=last[kept], labels=numbered[kept], numbers=kept)
+    return GoldUnits(first=first[kept], last=last[kept], labels=numbered[kept], indices=kept)

@@ -1,86 +1,106 @@
-"""Scored sentences to a summary: the best ones up to a length, none that repeats another, in the order of the text.
+"""The sentences of a summary within a limit: the best by their scores, the lead, or the oracle's choice.
 
-What enters is a score for every sentence and how long a summary may be; what leaves is the numbers of the chosen
-sentences. Trigram blocking is the rule of BERTSUM: a sentence that shares three words in a row with a better one is
-passed over. A summary always has a sentence: where all are longer than the limit allows, a shortest one.
+Trigram blocking is the rule of BERTSUM: a sentence that shares three words in a row with a better one is skipped. A
+summary always has a sentence: where all exceed the limit, a shortest one. The oracle chooses the sentences closest to a
+reference by ROUGE: training labels where only a reference is given, and the upper bound that a model is compared with.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections import Counter
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spanlab.errors import ConfigError
+from spanlab.metrics.generation import rouge_words
+from spanlab.tasks.summarisation.config import Limit
 from spanlab.text.words import word_spans
 
-LimitUnit = Literal["sentences", "words", "ratio"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Limit:
-    """The longest a summary may be."""
-
-    amount: float
-    unit: LimitUnit = "sentences"
-    """ratio: a share of the text's words."""
-
-    def __post_init__(self) -> None:
-        if not self.amount > 0:
-            raise ConfigError(f"'limit' is {self.amount:g}; it must be above 0")
-        if self.unit == "ratio" and self.amount > 1:
-            raise ConfigError(f"'limit' is {self.amount:g}; a ratio is at most 1")
-
-    def room(self, words: Sequence[int]) -> "Room":
-        """What it leaves in a text whose sentences have so many words."""
-        costs = [1] * len(words) if self.unit == "sentences" else words
-        budget = self.amount * sum(words) if self.unit == "ratio" else self.amount
-        return Room(costs=costs, budget=max(budget, min(costs)))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Room:
-    """What each sentence of a text costs, and what all chosen ones together may."""
-
-    costs: Sequence[int]
-    budget: float
-
-    def holds(self, chosen: Sequence[int], another: int) -> bool:
-        """Whether a sentence fits beside the chosen ones."""
-        return sum(self.costs[number] for number in (*chosen, another)) <= self.budget + 1e-9
+NGrams = Counter[tuple[str, ...]]
 
 
 def select_sentences(
     scores: NDArray[np.floating], sentences: Sequence[str], limit: Limit, *, block_trigrams: bool = True
 ) -> list[int]:
-    """The numbers of the chosen sentences, in the order of the text; a score of -inf is never chosen."""
+    """The indices of the chosen sentences, in the order of the text; a score of -inf is never chosen."""
     words = [sentence_words(sentence) for sentence in sentences]
-    room = limit.room([len(each) for each in words])
+    budget = limit.budget([len(sentence) for sentence in words])
     chosen: list[int] = []
-    taken: set[tuple[str, ...]] = set()
-    for number in np.argsort(-scores, kind="stable").tolist():
-        if scores[number] == -np.inf or not room.holds(chosen, number):
+    chosen_trigrams: set[tuple[str, ...]] = set()
+    for index in np.argsort(-scores, kind="stable").tolist():
+        if scores[index] == -np.inf or not budget.allows(chosen, index):
             continue
-        trigrams = set(zip(words[number], words[number][1:], words[number][2:], strict=False))
-        if block_trigrams and trigrams & taken:
+        trigrams = set(zip(words[index], words[index][1:], words[index][2:], strict=False))
+        if block_trigrams and trigrams & chosen_trigrams:
             continue
-        chosen.append(number)
-        taken |= trigrams
+        chosen.append(index)
+        chosen_trigrams |= trigrams
     return sorted(chosen)
 
 
 def lead_sentences(sentences: Sequence[str], limit: Limit) -> list[int]:
-    """The first sentence of a text and what fits of those after it: the summary to beat."""
-    room = limit.room([len(sentence_words(sentence)) for sentence in sentences])
+    """The first sentences of a text, as many as fit the limit: the baseline."""
+    budget = limit.budget([len(sentence_words(sentence)) for sentence in sentences])
     chosen = [0]
-    while len(chosen) < len(sentences) and room.holds(chosen, len(chosen)):
+    while len(chosen) < len(sentences) and budget.allows(chosen, len(chosen)):
         chosen.append(len(chosen))
     return chosen
 
 
 def sentence_words(sentence: str) -> list[str]:
-    """The words of a sentence, small letters and no punctuation; in Chinese each character is one."""
+    """The words of a sentence in lower case, without punctuation; in Chinese each character is one."""
     lowered = sentence.lower()
     words = (lowered[start:end] for start, end in word_spans(lowered))
     return [word for word in words if any(map(str.isalnum, word))]
+
+
+class RougeOracle:
+    """The greedy search of the oracle, for one language."""
+
+    def __init__(self, language: str) -> None:
+        self._split: Callable[[str], list[str]] = rouge_words(language)
+
+    def choose(self, sentences: Sequence[str], references: Sequence[str], limit: Limit) -> list[int]:
+        """The indices of the best sentences, in the order of the text; none where nothing is shared.
+
+        The sentence that adds most to ROUGE-1 + ROUGE-2 is taken, until none adds anything or fits the limit.
+        """
+        words = [self._split(sentence) for sentence in sentences]
+        targets = [_ngram_counts(self._split(reference)) for reference in references]
+        budget = limit.budget([len(sentence_words(sentence)) for sentence in sentences])
+        chosen: list[int] = []
+        best = 0.0
+        while True:
+            scores = {
+                index: _rouge([words[sentence] for sentence in sorted((*chosen, index))], targets)
+                for index in range(len(words))
+                if index not in chosen and budget.allows(chosen, index)
+            }
+            index = max(scores, key=lambda index: (scores[index], -index), default=None)
+            if index is None or scores[index] <= best:
+                return sorted(chosen)
+            best = scores[index]
+            chosen.append(index)
+
+    def rouge1(self, summary: str, references: Sequence[str]) -> float:
+        """ROUGE-1 F1 of a summary against its closest reference, 0 to 1."""
+        predicted = _ngrams(self._split(summary), 1)
+        return max(_f1(predicted, _ngrams(self._split(reference), 1)) for reference in references)
+
+
+def _rouge(sentences: Sequence[Sequence[str]], references: Sequence[Sequence[NGrams]]) -> float:
+    """ROUGE-1 + ROUGE-2 of sentences put together, against the closest reference."""
+    predicted = _ngram_counts([word for words in sentences for word in words])
+    return max(sum(_f1(*pair) for pair in zip(predicted, reference, strict=True)) for reference in references)
+
+
+def _ngram_counts(words: Sequence[str]) -> list[NGrams]:
+    return [_ngrams(words, 1), _ngrams(words, 2)]
+
+
+def _ngrams(words: Sequence[str], order: int) -> NGrams:
+    return Counter(tuple(words[start : start + order]) for start in range(len(words) - order + 1))
+
+
+def _f1(predicted: NGrams, gold: NGrams) -> float:
+    total = predicted.total() + gold.total()
+    return 2 * (predicted & gold).total() / total if total else 0.0

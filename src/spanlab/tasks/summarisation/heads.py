@@ -1,10 +1,10 @@
-"""The head of extractive summaries: how much each sentence belongs in the summary, seen beside all others.
+"""The head of extractive summaries: a logit for each sentence of being in the summary.
 
-What enters are hidden states of all windows of a document; what leaves is a logit a sentence. The sentences' vectors of
-a document pass together through a few Transformer layers with sinusoidal positions (Liu and Lapata 2019), whatever the
-window they came from; sentences of different documents do not see each other.
+What enters are hidden states of all windows of a document. The vectors of a document's sentences, from whatever window,
+pass together through a few Transformer layers with sinusoidal positions (Liu and Lapata 2019); sentences of different
+documents do not attend to each other.
 
-Shapes: N tokens, P tokens that stand for sentences, K sentences, S samples (documents), D width.
+Shapes: N tokens, P tokens that represent sentences, K sentences, S samples (documents), D width.
 """
 
 import math
@@ -51,13 +51,13 @@ class SentenceHead(Head):
 
     @override
     def count(self, batch: SampleBatch) -> int:
-        return sum(_sentences(batch))
+        return sum(_sentence_counts(batch))
 
     @override
     def forward(self, encoded: Encoded) -> Tensor:
         """(K,) logits of all documents' sentences, end to end."""
         x_KD = sentence_vectors(encoded)
-        lengths = _sentences(encoded.batch.batch)
+        lengths = _sentence_counts(encoded.batch.batch)
         if len(self.layers):
             table_TD = sinusoid_table(max(lengths), x_KD.shape[1]).to(x_KD)
             x_KD = x_KD + torch.cat([table_TD[:length] for length in lengths])
@@ -78,24 +78,24 @@ class SentenceHead(Head):
     @override
     def split(self, logits_K: Tensor, batch: TensorBatch) -> list[NDArray[np.float32]]:
         """(K,) the logits of each document."""
-        lengths = _sentences(batch.batch)
+        lengths = _sentence_counts(batch.batch)
         return np.split(logits_K.float().cpu().numpy(), np.cumsum(lengths)[:-1])
 
 
 def sentence_vectors(encoded: Encoded) -> Tensor:
-    """(K, D) the mean of the tokens that stand for each sentence."""
+    """(K, D) the mean of the tokens that represent each sentence."""
     batch = encoded.batch
-    counts_S = batch.input_ids_N.new_tensor([len(sample.features["places"]) for sample in batch.batch.samples])
+    counts_S = batch.input_ids_N.new_tensor([len(sample.features["positions"]) for sample in batch.batch.samples])
     tokens_S = batch.input_ids_N.new_tensor(batch.token_counts)
     begin_S = torch.cumsum(tokens_S, 0) - tokens_S
-    place_P = batch.features["places"] + torch.repeat_interleave(begin_S, counts_S)
+    position_P = batch.features["positions"] + torch.repeat_interleave(begin_S, counts_S)
     counts_K = batch.features["counts"]
-    sentence_P = torch.repeat_interleave(torch.arange(len(counts_K), device=place_P.device), counts_K)
-    hidden_PD = in_full_precision(encoded.hidden_ND.index_select(0, place_P))
+    sentence_P = torch.repeat_interleave(torch.arange(len(counts_K), device=position_P.device), counts_K)
+    hidden_PD = in_full_precision(encoded.hidden_ND.index_select(0, position_P))
     sum_KD = hidden_PD.new_zeros(len(counts_K), hidden_PD.shape[1]).index_add(0, sentence_P, hidden_PD)
     return sum_KD / counts_K.unsqueeze(1)
 
 
-def _sentences(batch: SampleBatch) -> list[int]:
+def _sentence_counts(batch: SampleBatch) -> list[int]:
     """(S,) how many sentences each document has."""
     return [len(sample.features["counts"]) for sample in batch.samples]
