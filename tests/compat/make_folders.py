@@ -57,8 +57,8 @@ TOKENIZERS = {
 }
 INTERRUPTED: dict[str, tuple[str, dict[str, Any]]] = {
     "spanbert": ("spanbert", {"training.eval_every": 4}),
-    "other-body": ("spanbert", {"body": "albert", "encoder.embedding_width": 8}),
-    "columns": ("xlnet", {**SYSTEMS["xlnet"][1], "data.columns": 8}),
+    "other-body": ("spanbert", {"backbone": "albert", "encoder.embedding_width": 8}),
+    "columns": ("xlnet", {**SYSTEMS["xlnet"][1], "data.streams": 8}),
 }
 """Pre-training runs that are stopped in their middle, each with a recipe and what it is told."""
 NARROWER = {"encoder.width": 8, "encoder.inner_width": 16}

@@ -151,10 +151,10 @@ def test_columns_go_on_without_a_gap_and_hold_every_token_once(
                 stream += [number for sentence in document for word in sentence for number in word]
                 stream += [] if separator is None else [separator]
         if columns > len(stream):
-            with pytest.raises(InputError, match="columns cannot be made of"):
-                StreamBlocks(corpus, length=room, columns=columns, separator_id=separator)
+            with pytest.raises(InputError, match="streams cannot be made of"):
+                StreamBlocks(corpus, length=room, streams=columns, separator_id=separator)
             return
-        blocks = StreamBlocks(corpus, length=room, columns=columns, separator_id=separator)
+        blocks = StreamBlocks(corpus, length=room, streams=columns, separator_id=separator)
         found = split(everything(blocks))
         whole = [joined(found[column::columns]) for column in range(columns)]
         assert joined(whole) == stream
@@ -170,7 +170,7 @@ def test_columns_with_a_stride_see_tokens_again(tmp_path: Path) -> None:
     corpus = make_corpus(tmp_path, MANY, shard_tokens=100)
     whole = corpus.read([0], [corpus.counts.tokens]).ids.tolist()
     size = len(whole) // 2
-    blocks = StreamBlocks(corpus, length=8, stride=4, columns=2)
+    blocks = StreamBlocks(corpus, length=8, stride=4, streams=2)
     first, second = whole[: len(whole) - size], whole[len(whole) - size :]
     expected = [part[k : k + 8] for k in range(0, len(first), 4) for part in (first, second) if part[k : k + 8]]
     assert split(everything(blocks)) == expected
@@ -182,8 +182,8 @@ def kinds(corpus: PreparedCorpus) -> list[Blocks]:
     return [
         DocumentBlocks(corpus, length=12),
         FullSentenceBlocks(corpus, length=12),
-        StreamBlocks(corpus, length=9, columns=3),
-        StreamBlocks(corpus, length=9, columns=3, separator_id=SEP),
+        StreamBlocks(corpus, length=9, streams=3),
+        StreamBlocks(corpus, length=9, streams=3, separator_id=SEP),
         PairBlocks(corpus, length=23, law=PairLaw(task="next_sentence"), seed=0, passes=2),
         PairBlocks(corpus, length=23, law=PairLaw(task="sentence_order"), seed=0),
     ]
@@ -260,12 +260,12 @@ def test_lengths_without_room_are_refused(tmp_path: Path) -> None:
         PairBlocks(corpus, length=4, law=PairLaw(task="next_sentence"), seed=0)
 
 
-def test_columns_both_ways(tmp_path: Path) -> None:
-    """The second half of the columns are the first half's streams from their end; words begin where they ended."""
+def test_streams_read_both_ways(tmp_path: Path) -> None:
+    """The second half of the streams are the texts of the first half from their end; words begin where they ended."""
     corpus = make_corpus(tmp_path, MANY, shard_tokens=100)
     whole = corpus.read([0], [corpus.counts.tokens])
     size = len(whole.ids) // 2
-    blocks = StreamBlocks(corpus, length=8, stride=4, columns=4, both_ways=True)
+    blocks = StreamBlocks(corpus, length=8, stride=4, streams=4, both_ways=True)
     batch = everything(blocks)
     assert (batch.lengths == 8).all()
     streams = [whole.ids[: len(whole.ids) - size], whole.ids[len(whole.ids) - size :]]
@@ -279,7 +279,7 @@ def test_columns_both_ways(tmp_path: Path) -> None:
     words = np.split(streams[0][end - 8 :], np.flatnonzero(starts[end - 8 :])[starts[end - 8] * 1 :])
     turned = np.flatnonzero(batch.word_starts[16:24])
     assert [part[::-1].tolist() for part in np.split(batch.ids[16:24], turned[1:])][::-1] == [w.tolist() for w in words]
-    with pytest.raises(InputError, match="3 columns cannot be read half"):
-        StreamBlocks(corpus, length=8, columns=3, both_ways=True)
+    with pytest.raises(InputError, match="3 streams cannot be read half"):
+        StreamBlocks(corpus, length=8, streams=3, both_ways=True)
     with pytest.raises(InputError, match="no whole block of 600 tokens"):
-        StreamBlocks(corpus, length=600, columns=4, whole=True)
+        StreamBlocks(corpus, length=600, streams=4, whole=True)

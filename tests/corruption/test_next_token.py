@@ -70,7 +70,7 @@ def test_a_stream_predicts_every_token_but_the_first_once(columns: int, tmp_path
     end = corpus.tokenizer.sep_id
     assert end is not None
     whole = [int(token) for text in DOCUMENTS for token in [*corpus.tokenizer.encode(text).ids, end]]
-    examples = Examples(corpus, load_recipe("gpt", ["data.length=6", f"data.columns={columns}"]))
+    examples = Examples(corpus, load_recipe("gpt", ["data.length=6", f"data.streams={columns}"]))
     batch = examples.batch(np.arange(len(examples)))
     assert batch.streams == columns
     assert batch.lengths.max() == 6
@@ -103,7 +103,7 @@ def test_both_ways_read_marked_sentences_from_both_ends(tmp_path: Path) -> None:
     for number, sentence in enumerate(sentences):
         marked += (["</S>", "<S>"] if number else []) + sentence.replace(".", " .").split()
     columns = 2
-    examples = Examples(corpus, load_recipe("elmo", ["data.length=5", f"data.columns={columns}"]))
+    examples = Examples(corpus, load_recipe("elmo", ["data.length=5", f"data.streams={columns}"]))
     read: dict[str, list[list[str]]] = {"forward": [[], []], "backward": [[], []]}
     for start in range(0, len(examples), columns):
         batch = examples.batch(np.arange(start, min(start + columns, len(examples))))

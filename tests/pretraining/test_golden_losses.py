@@ -25,8 +25,8 @@ STEPS, BATCH = 50, 8
 SHORT = ["data.length=64", "masking.static=0"]
 OVERRIDES = {
     "gpt": ["data.length=64"],
-    "elmo": ["data.length=20", f"data.columns={BATCH}"],
-    "xlnet": [*SHORT, f"data.columns={BATCH}", "data.reuse=32", "data.memory=48", "masking.permutation.predictions=10"],
+    "elmo": ["data.length=20", f"data.streams={BATCH}"],
+    "xlnet": [*SHORT, f"data.streams={BATCH}", "data.reuse=32", "data.memory=48", "masking.permutation.predictions=10"],
 }
 
 

@@ -80,7 +80,7 @@ def test_the_shape_follows_the_data(tokenizer: Tokenizer) -> None:
         ),
         (("encoder.heads=5",), r"in the 'encoder' section: 5 heads cannot share a width of 32"),
         (("encoder.layres=5",), r"in the 'encoder' section: unknown key 'layres' \(did you mean 'layers'\?\)"),
-        (("body=brt",), r"unknown system 'brt' \(did you mean 'bert'\?\)"),
+        (("backbone=brt",), r"unknown system 'brt' \(did you mean 'bert'\?\)"),
     ],
 )
 def test_shapes_that_do_not_fit(tokenizer: Tokenizer, overrides: tuple[str, ...], message: str) -> None:

@@ -25,9 +25,9 @@ def test_the_shipped_recipes_are_the_published_systems() -> None:
     assert (electra.masking.mask_share, electra.masking.keep_share) == (0.85, 0.15)
     assert load_recipe("roberta").masking.rounding == "chance"
     gpt = load_recipe("gpt")
-    assert (gpt.objectives, gpt.data.blocks, gpt.data.length) == ({"clm": 1.0}, "columns", 512)
+    assert (gpt.objectives, gpt.data.blocks, gpt.data.length) == ({"clm": 1.0}, "streams", 512)
     elmo = load_recipe("elmo")
-    assert (elmo.objectives, elmo.data.length, elmo.columns) == ({"bilm": 1.0}, 20, 384)
+    assert (elmo.objectives, elmo.data.length, elmo.streams) == ({"bilm": 1.0}, 20, 384)
 
 
 def test_files_and_overrides(tmp_path: Path) -> None:
@@ -91,22 +91,45 @@ def test_overrides_by_name_or_by_section() -> None:
     assert load_recipe("bert", {"size": "mini", "training.lr": 0.5, "data": {"length": 64, "phases": []}}) == texts
 
 
+RENAMED = {
+    "body=albert": r"'body' is now 'backbone'; write backbone",
+    "data.columns=2": r"'data\.columns' is now 'data\.streams'; write data\.streams",
+    "data.blocks=columns": r"data\.blocks=columns is now data\.blocks=streams; write streams",
+}
+
+
+@pytest.mark.parametrize("override", RENAMED)
+def test_old_names_are_refused_with_the_new_one(override: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=RENAMED[override]):
+        load_recipe("xlnet", [override])
+    key, _, value = override.partition("=")
+    section, _, name = key.rpartition(".")
+    line = f"{section}: {{{name}: {value}}}" if section else f"{name}: {value}"
+    path = tmp_path / "mine.yaml"
+    path.write_text(f"system: xlnet\n{line}\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"mine\.yaml:2: " + RENAMED[override]):
+        load_recipe(str(path))
+    path.write_text(f"system: xlnet\nsizes:\n  base:\n    {line}\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"mine\.yaml:4: " + RENAMED[override]):
+        load_recipe(str(path))
+
+
 ONE_LINE = {
     # RoBERTa on BERT
     "dynamic masking": ("bert", "masking.static=0", lambda recipe: recipe.masking.static == 0),
     "full sentences": ("bert", "data.blocks=full-sentences", lambda recipe: recipe.data.blocks == "full-sentences"),
-    "no next sentence": ("bert", "objectives.nsp=0", lambda recipe: not recipe.weighs("nsp")),
+    "no next sentence": ("bert", "objectives.nsp=0", lambda recipe: "nsp" not in recipe.active_objectives),
     "large batches": ("bert", "training.batch_size=8192", lambda recipe: recipe.training.batch_size == 8192),
     "longer": ("bert", "training.steps=2000000", lambda recipe: recipe.training.steps == 2_000_000),
     # ALBERT on BERT
     "factorised": ("bert", "encoder.embedding_width=128", lambda recipe: recipe.encoder["embedding_width"] == 128),
     "shared layers": ("bert", "encoder.layer_groups=1", lambda recipe: recipe.encoder["layer_groups"] == 1),
-    "sentence order": ("bert", "objectives.sop=1", lambda recipe: recipe.weighs("sop")),
+    "sentence order": ("bert", "objectives.sop=1", lambda recipe: "sop" in recipe.active_objectives),
     # SpanBERT on BERT
     "spans": ("bert", "masking.law=span", lambda recipe: recipe.masking.law == "span"),
-    "boundaries": ("bert", "objectives.sbo=1", lambda recipe: recipe.weighs("sbo")),
+    "boundaries": ("bert", "objectives.sbo=1", lambda recipe: "sbo" in recipe.active_objectives),
     "one segment": ("bert", "data.blocks=documents", lambda recipe: recipe.data.blocks == "documents"),
-    "any body": ("spanbert", "body=albert", lambda recipe: recipe.body == "albert"),
+    "any backbone": ("spanbert", "backbone=albert", lambda recipe: recipe.backbone == "albert"),
 }
 
 

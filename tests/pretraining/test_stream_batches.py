@@ -242,11 +242,11 @@ def test_an_xlnet_goes_on_from_a_folder_with_another_memory(corpora: dict[str, P
 @pytest.mark.parametrize(
     ("name", "override", "message"),
     [
-        ("xlnet", "data.columns=2", r"data\.columns is 2, and training\.batch_size 4"),
+        ("xlnet", "data.streams=2", r"data\.streams is 2, and training\.batch_size 4"),
         ("elmo", "data.phases=[[1.0, 8]]", "data.phases cannot be had with streams"),
         ("elmo", "training.batch_warmup=0.1", "a batch cannot grow with streams"),
         ("xlnet", "data.held_out=0.001", "held out of each of 2 streams are no whole sample of 24"),
-        ("xlnet", "training.batch_size=5", "5 columns cannot be read half forwards"),
+        ("xlnet", "training.batch_size=5", "5 streams cannot be read half forwards"),
         ("xlnet", "training.accumulate=5", "a batch of 4 samples cannot be shared"),
     ],
 )

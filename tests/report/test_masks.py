@@ -53,7 +53,7 @@ MASKED = [name for name in shipped_recipes() if name not in {"elmo", "gpt", "xln
 
 
 def test_a_recipe_without_masks_says_so(corpus: Path) -> None:
-    examples = Examples(PreparedCorpus.open(corpus), load_recipe("gpt", ["data.columns=2"]))
+    examples = Examples(PreparedCorpus.open(corpus), load_recipe("gpt", ["data.streams=2"]))
     with pytest.raises(ConfigError, match="the gpt recipe masks nothing"):
         report_masks(examples)
 

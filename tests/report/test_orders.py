@@ -16,7 +16,7 @@ from spanlab.pretraining.recipe import load_recipe
 from spanlab.report.orders import mask_cells, orders_page, report_orders
 from tests.cli.run import run_spanlab
 
-SHORT = ["data.length=40", "data.reuse=20", "data.columns=4", "masking.permutation.predictions=7"]
+SHORT = ["data.length=40", "data.reuse=20", "data.streams=4", "masking.permutation.predictions=7"]
 TEXT = "The ferry left at seven & nobody waved. A dog barked twice from the pier, then it ran off <home>.\n\n"
 
 
@@ -122,10 +122,10 @@ def test_the_command(corpus: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("override", "message"),
     [
-        ("data.columns=3", "3 columns cannot be read half forwards"),
+        ("data.streams=3", "3 streams cannot be read half forwards"),
         ("data.reuse=40", "a stride of 40 does not fit"),
-        ("data.columns=4000", "no whole block"),
-        ("data.blocks=documents", "set data.blocks=columns"),
+        ("data.streams=4000", "no whole block"),
+        ("data.blocks=documents", "set data.blocks=streams"),
         ("masking.permutation.alpha=0", "alpha is 0"),
         ("masking.permutation.lw=tail", "did you mean 'law'"),
     ],

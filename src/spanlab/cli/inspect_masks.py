@@ -45,10 +45,10 @@ def masks(
     examples = Examples(PreparedCorpus.open(data), settings)
     if svg is not None:
         _write_picture(examples, epoch, svg)
-    if settings.predicts_next:
+    if settings.corruption is None:
         _show_sight(examples, blocks, epoch, html, as_json=as_json)
         return
-    if settings.masking.law == "permutation":
+    if settings.corruption == "permutation":
         _show_orders(examples, blocks, epoch, html, as_json=as_json)
         return
     report = report_masks(examples, blocks=blocks, epoch=epoch)

@@ -45,12 +45,12 @@ WHOLE: Part = (0.0, 1.0)
 
 
 class StreamBlocks:
-    """C continuous streams side by side: block t·C + c is step t of column c, and goes on where step t - 1 ended.
+    """C continuous streams side by side: block t·C + c is step t of stream c, and goes on where step t - 1 ended.
 
     With a `stride` shorter than the length, step t begins `stride` tokens after step t - 1 and sees some of its tokens
-    again (XLNet's `reuse_len`). With a separator id, one follows every document. Columns differ by at most one token;
+    again (XLNet's `reuse_len`). With a separator id, one follows every document. Streams differ by at most one token;
     their last steps are shorter, or with `whole` left out. With `both_ways` they are left out, too, and the second half
-    of the columns are the streams of the first half, each read from its end to its beginning (XLNet's `bi_data`).
+    of the streams has the texts of the first half, each read from its end to its beginning (XLNet's `bi_data`).
     With a `part`, every stream is only that part of itself, in whichever direction it is read.
     """
 
@@ -59,7 +59,7 @@ class StreamBlocks:
         corpus: PreparedCorpus,
         *,
         length: int,
-        columns: int = 1,
+        streams: int = 1,
         stride: int | None = None,
         special_tokens: int = 0,
         separator_id: int | None = None,
@@ -68,33 +68,33 @@ class StreamBlocks:
         part: Part = WHOLE,
     ) -> None:
         self._corpus, self._separator, self._both_ways = corpus, separator_id, both_ways
-        self._room, self._columns = room_for_text(length, special_tokens), columns
-        if both_ways and columns % 2:
-            cause = f"{columns} columns cannot be read half forwards, half backwards"
+        self._room, self._streams = room_for_text(length, special_tokens), streams
+        if both_ways and streams % 2:
+            cause = f"{streams} streams cannot be read half forwards, half backwards"
             raise InputError(cause, fix="ask for an even number")
         self._stride = self._room if stride is None else stride
         if not 1 <= self._stride <= self._room:
             raise InputError(f"a stride of {stride} does not fit blocks with room for {self._room} tokens")
         size = corpus.counts.tokens + (0 if separator_id is None else corpus.counts.documents)
-        self._streams = columns // 2 if both_ways else columns
-        if not 1 <= self._streams <= size:
-            raise InputError(f"{columns} columns cannot be made of {size} tokens", fix="ask for fewer columns")
-        self._apart, self._longer = divmod(size, self._streams)
+        self._texts = streams // 2 if both_ways else streams
+        if not 1 <= self._texts <= size:
+            raise InputError(f"{streams} streams cannot be made of {size} tokens", fix="ask for fewer streams")
+        self._apart, self._longer = divmod(size, self._texts)
         self._skipped = 0 if part == WHOLE else int(part[0] * self._apart)
         self._shortest = self._apart if part == WHOLE else int(part[1] * self._apart) - self._skipped
         self._longest = self._shortest + (part == WHOLE and self._longer > 0)
         self._whole_steps = 1 + (self._shortest - self._room) // self._stride if whole or both_ways else None
         if self._whole_steps is not None and self._whole_steps < 1:
-            cause = f"{columns} columns of {self._shortest} tokens have no whole block of {self._room} tokens"
-            raise InputError(cause, path=corpus.folder, fix="ask for fewer columns or shorter blocks")
+            cause = f"{streams} streams of {self._shortest} tokens have no whole block of {self._room} tokens"
+            raise InputError(cause, path=corpus.folder, fix="ask for fewer streams or shorter blocks")
 
     def __len__(self) -> int:
         if self._whole_steps is not None:
-            return self._whole_steps * self._columns
+            return self._whole_steps * self._streams
         steps, rest = divmod(self._shortest, self._stride)
-        # Where whole steps fill the short columns, the longer ones, which come first, have one more token each.
+        # Where whole steps fill the short streams, the longer ones, which come first, have one more token each.
         longer = self._longer if self._longest > self._shortest else 0
-        return steps * self._columns + (self._columns if rest else longer)
+        return steps * self._streams + (self._streams if rest else longer)
 
     def first_tokens(self) -> Integers:  # noqa: D102 (as in the protocol)
         starts, _, _ = self._bounds(np.arange(len(self)))
@@ -102,7 +102,7 @@ class StreamBlocks:
 
     def stretches(self) -> tuple[Integers, Integers]:
         """(streams,) where the text of each stream begins in the corpus, and where it ends."""
-        first, end = self._stream_bounds(np.arange(self._streams))
+        first, end = self._text_bounds(np.arange(self._texts))
         return self._in_corpus(first), self._in_corpus(end)
 
     def batch(self, indices: ArrayLike) -> BlockBatch:  # noqa: D102
@@ -116,21 +116,21 @@ class StreamBlocks:
 
     def same_direction(self, indices: Integers, values: Draws) -> Integers:
         """(B,) for each block a random one that is read in the same direction, by a draw (B,)."""
-        backward = indices % self._columns >= self._streams
-        steps = below(values, len(self) // self._columns)
-        columns = below(mix(values), self._streams)
-        return steps * self._columns + columns + np.where(backward, self._streams, 0)
+        backward = indices % self._streams >= self._texts
+        steps = below(values, len(self) // self._streams)
+        texts = below(mix(values), self._texts)
+        return steps * self._streams + texts + np.where(backward, self._texts, 0)
 
-    def _stream_bounds(self, streams: Integers) -> tuple[Integers, Integers]:
-        """Where streams begin and end among all tokens and separators."""
-        first = streams * self._apart + np.minimum(streams, self._longer) + self._skipped
-        return first, first + np.where(streams < self._longer, self._longest, self._shortest)
+    def _text_bounds(self, texts: Integers) -> tuple[Integers, Integers]:
+        """Where the texts of streams begin and end among all tokens and separators."""
+        first = texts * self._apart + np.minimum(texts, self._longer) + self._skipped
+        return first, first + np.where(texts < self._longer, self._longest, self._shortest)
 
     def _bounds(self, numbers: Integers) -> tuple[Integers, Integers, Flags]:
         """Where blocks begin and end among all tokens and separators, and which are read backwards."""
-        steps, columns = np.divmod(numbers, self._columns)
-        backward = columns >= self._streams
-        first, end = self._stream_bounds(columns % self._streams)
+        steps, streams = np.divmod(numbers, self._streams)
+        backward = streams >= self._texts
+        first, end = self._text_bounds(streams % self._texts)
         ahead = steps * self._stride
         starts = np.where(backward, np.maximum(end - ahead - self._room, first), first + ahead)
         stops = np.where(backward, end - ahead, np.minimum(starts + self._room, end))

@@ -28,9 +28,9 @@ def token_counts(examples: Examples, held_out_starts: Integers, held_out_stops: 
         counts -= np.bincount(text.ids, minlength=len(counts))
         sentences -= int(text.sentence_starts.sum())
     tokenizer, marks = corpus.tokenizer, []
-    if recipe.weighs("bilm"):
+    if recipe.method.marks_sentences:
         marks = [(tokenizer.cls_id, sentences), (tokenizer.sep_id, sentences)]
-    elif recipe.weighs("clm") and recipe.columns:
+    elif recipe.corruption is None and recipe.streams:
         marks = [(document_end(tokenizer), corpus.counts.documents)]
     for token, count in marks:
         if token is not None:

@@ -9,14 +9,13 @@ from torch import nn
 from spanlab.corpus import PreparedCorpus
 from spanlab.corruption import ExampleBatch
 from spanlab.encoder import ElmoEncoder, Encoder, save_model
-from spanlab.encoder.block import Block
-from spanlab.encoder.xlnet.block import TwoStreamBlock
 from spanlab.errors import ConfigError, InputError
 from spanlab.objectives import BidirectionalLM, Mixture, PermutationLM, ReplacedToken
 from spanlab.pretraining.batches import PretrainingData
 from spanlab.pretraining.card import write_card
 from spanlab.pretraining.evaluation import HeldOut
 from spanlab.pretraining.initial_model import InitialModel, build_model
+from spanlab.pretraining.methods import PAIR_BLOCKS
 from spanlab.pretraining.recipe import Recipe
 from spanlab.pretraining.stream_batches import StreamData
 from spanlab.training.spec import TrainingSpec
@@ -75,7 +74,7 @@ def build_work(
         data=data,
         export=export,
         evaluate=HeldOut(criterion, data.held_out) if data.held_out is not None else None,
-        shard_layers=TwoStreamBlock if recipe.weighs("plm") else Block,
+        shard_layers=recipe.method.layer,
         flops_per_token=training_flops(criterion, recipe),
     )
     return work, beginning
@@ -83,7 +82,7 @@ def build_work(
 
 def build_data(recipe: Recipe, corpora: Sequence[WeightedCorpus]) -> PretrainingData | StreamData:
     """The batches of a run: samples that stand for themselves, or streams where one step goes on from another."""
-    if not recipe.carries:
+    if not recipe.recurrent:
         return PretrainingData([item.corpus for item in corpora], [item.weight for item in corpora], recipe)
     if len(corpora) > 1:
         cause = f"{recipe.system} reads continuous streams, which cannot be mixed of {len(corpora)} corpora"
@@ -93,13 +92,12 @@ def build_data(recipe: Recipe, corpora: Sequence[WeightedCorpus]) -> Pretraining
 
 def check_recipe(recipe: Recipe) -> None:
     """Refuse objectives whose questions the samples do not ask, or give away."""
-    asked = {"nsp": "next-sentence", "sop": "sentence-order"}
-    for objective, blocks in asked.items():
-        if recipe.weighs(objective) and recipe.data.blocks != blocks:
+    for objective, blocks in PAIR_BLOCKS.items():
+        if objective in recipe.active_objectives and recipe.data.blocks != blocks:
             cause = f"objectives.{objective} asks about pairs, and data.blocks is {recipe.data.blocks}"
             raise ConfigError(cause, fix=f"set data.blocks={blocks}, or objectives.{objective}=0")
     # Pairs without a question are two segments, as ELECTRA had them.
-    if (recipe.masking.law == "permutation") != recipe.weighs("plm") and not recipe.predicts_next:
+    if recipe.corruption is not None and (recipe.corruption == "permutation") != recipe.method.permutes:
         cause = f"masking.law is '{recipe.masking.law}', and objectives.plm {recipe.objectives.get('plm', 0.0):g}"
         raise ConfigError(cause, fix="the permutation law and the plm objective go together: set both or neither")
 
@@ -129,4 +127,4 @@ def predictions_per_token(recipe: Recipe, length: int) -> float:
     law = recipe.masking.permutation
     permuted = law.beta / law.alpha if law.predictions is None else law.predictions / length
     shares = {"mlm": recipe.masking.ratio, "sbo": recipe.masking.ratio, "plm": permuted, "clm": 1.0, "bilm": 1.0}
-    return sum(share for name, share in shares.items() if recipe.weighs(name))
+    return sum(share for name, share in shares.items() if name in recipe.active_objectives)

@@ -3,22 +3,23 @@
 import yaml
 
 from spanlab.config import to_mapping
+from spanlab.pretraining.methods import PAIR_BLOCKS
 from spanlab.pretraining.recipe import Recipe
 from spanlab.version import __version__
 
-_TASKS = {
-    **{"mlm": "fill-mask", "sbo": "fill-mask", "clm": "text-generation"},
-    **{"rtd": "feature-extraction", "plm": "feature-extraction", "bilm": "feature-extraction"},
+_CORRUPTION = {
+    None: "none, neighbouring tokens are predicted",
+    "permutation": "none, tokens are predicted in random orders",
 }
 
 
 def write_card(recipe: Recipe, corpora: list[str], tokens: int) -> str:
     """The card as Markdown with the front matter that the hub reads."""
-    objectives = [name for name in recipe.objectives if recipe.weighs(name)]
-    task = next((_TASKS[name] for name in ("rtd", *objectives) if name in objectives and name in _TASKS), None)
+    objectives = list(recipe.active_objectives)
     front = {"library_name": "spanlab", "tags": [recipe.system, "pre-trained", *objectives]}
-    if task is not None:
-        front["pipeline_tag"] = task
+    if not PAIR_BLOCKS.keys() >= set(objectives):
+        front["pipeline_tag"] = recipe.method.pipeline_tag
+    masks = f"{recipe.masking.law} masks, {recipe.masking.ratio:.0%} of the tokens"
     weights = ", ".join(f"{name} {recipe.objectives[name]:g}" for name in objectives)
     lines = [
         "---",
@@ -29,7 +30,7 @@ def write_card(recipe: Recipe, corpora: list[str], tokens: int) -> str:
         f"Pre-trained with SpanLab {__version__} on {', '.join(corpora)} ({tokens:,} tokens), seed {recipe.seed}.",
         "",
         f"- objectives: {weights}",
-        f"- corruption: {_corruption(recipe)}",
+        f"- corruption: {_CORRUPTION.get(recipe.corruption, masks)}",
         f"- samples: {recipe.data.blocks}, up to {recipe.data.longest} tokens",
         "",
         "```python",
@@ -48,11 +49,3 @@ def write_card(recipe: Recipe, corpora: list[str], tokens: int) -> str:
         "",
     ]
     return "\n".join(lines)
-
-
-def _corruption(recipe: Recipe) -> str:
-    if recipe.predicts_next:
-        return "none, neighbouring tokens are predicted"
-    if recipe.weighs("plm"):
-        return "none, tokens are predicted in random orders"
-    return f"{recipe.masking.law} masks, {recipe.masking.ratio:.0%} of the tokens"

@@ -3,7 +3,6 @@
 An example is a pure function of (recipe, corpus, seed, epoch, index).
 """
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from spanlab.arrays import Integers
@@ -31,17 +30,19 @@ from spanlab.corruption import (
 )
 from spanlab.corruption.autoregressive import bidirectional_examples, mark_sentences, mirror_steps, next_token_examples
 from spanlab.errors import ConfigError
-from spanlab.pretraining.recipe import PAIRS, Recipe
+from spanlab.pretraining.methods import PAIR_BLOCKS
+from spanlab.pretraining.recipe import Recipe
 from spanlab.text import Tokenizer
 
 
 def build_blocks(corpus: PreparedCorpus, recipe: Recipe, part: Part = WHOLE) -> Blocks:
     """All samples or, of continuous streams, those of a part of each stream."""
     data = recipe.data
-    if data.blocks == "columns":
-        return _next_token_columns(corpus, recipe, part) if recipe.predicts_next else _columns(corpus, recipe, part)
+    if data.blocks == "streams":
+        build = _next_token_streams if recipe.corruption is None else _streams
+        return build(corpus, recipe, part)
     if part != WHOLE:
-        raise ConfigError(f"data.blocks is {data.blocks}, and only columns have parts", fix="set data.blocks=columns")
+        raise ConfigError(f"data.blocks is {data.blocks}, and only streams have parts", fix="set data.blocks=streams")
     if data.blocks == "documents":
         return DocumentBlocks(corpus, length=data.length)
     if data.blocks == "full-sentences":
@@ -54,14 +55,14 @@ def build_blocks(corpus: PreparedCorpus, recipe: Recipe, part: Part = WHOLE) -> 
     return PairBlocks(corpus, length=data.length, law=law, seed=recipe.seed, passes=max(1, recipe.masking.static))
 
 
-def _columns(corpus: PreparedCorpus, recipe: Recipe, part: Part) -> StreamBlocks | StreamPairBlocks:
+def _streams(corpus: PreparedCorpus, recipe: Recipe, part: Part) -> StreamBlocks | StreamPairBlocks:
     tokenizer, data = corpus.tokenizer, recipe.data
     paired = data.reuse is not None and data.random_second is not None
     separators = 0 if tokenizer.sep_id is None else 1 + paired
     blocks = StreamBlocks(
         corpus,
         length=data.length,
-        columns=recipe.columns,
+        streams=recipe.streams,
         stride=data.reuse,
         special_tokens=int(tokenizer.cls_id is not None) + separators,
         separator_id=document_end(tokenizer),
@@ -74,15 +75,15 @@ def _columns(corpus: PreparedCorpus, recipe: Recipe, part: Part) -> StreamBlocks
     return StreamPairBlocks(blocks, reused=data.reuse, random_share=data.random_second, seed=recipe.seed)
 
 
-def _next_token_columns(corpus: PreparedCorpus, recipe: Recipe, part: Part) -> StreamBlocks:
+def _next_token_streams(corpus: PreparedCorpus, recipe: Recipe, part: Part) -> StreamBlocks:
     # The last token of a sample is a target alone, and the next sample begins with it: so each is predicted once.
     return StreamBlocks(
         corpus,
         length=recipe.data.length + 1,
         stride=recipe.data.length,
-        columns=recipe.columns,
+        streams=recipe.streams,
         # Where sentences are marked, so are the ends of documents.
-        separator_id=None if recipe.weighs("bilm") else document_end(corpus.tokenizer),
+        separator_id=None if recipe.method.marks_sentences else document_end(corpus.tokenizer),
         part=part,
     )
 
@@ -96,19 +97,19 @@ class Examples:
     """The samples of a corpus under a recipe; of continuous streams perhaps those of a part of each."""
 
     def __init__(self, corpus: PreparedCorpus, recipe: Recipe, part: Part = WHOLE) -> None:
-        tokenizer, permuted = corpus.tokenizer, recipe.masking.law == "permutation"
+        tokenizer = corpus.tokenizer
         self.corpus, self.recipe = corpus, recipe
         self.blocks = build_blocks(corpus, recipe, part)
         # A stream goes on in the next sample, so nothing is put around a part of it.
-        bounded = not (recipe.predicts_next and recipe.columns)
+        bounded = recipe.corruption is not None or not recipe.streams
         self.layout = SpecialTokenLayout(
             cls_id=tokenizer.cls_id if bounded else None,
             sep_id=tokenizer.sep_id if bounded else None,
             special_ids=tokenizer.special_ids,
-            segments=recipe.data.blocks in PAIRS or permuted,
+            segments=recipe.data.blocks in PAIR_BLOCKS.values() or recipe.masking.law == "permutation",
             cls_last=tokenizer.system == "xlnet",
         )
-        self.masking = None if recipe.predicts_next else build_masking(corpus, recipe)
+        self.masking = None if recipe.corruption is None else build_masking(corpus, recipe)
 
     def __len__(self) -> int:
         return len(self.blocks)
@@ -121,34 +122,34 @@ class Examples:
     def token_batch(self, indices: ArrayLike) -> TokenBatch:
         """The samples at `indices`, not corrupted."""
         blocks, tokenizer = self.blocks.batch(indices), self.corpus.tokenizer
-        if self.recipe.weighs("bilm") and tokenizer.cls_id is not None and tokenizer.sep_id is not None:
+        marked = self.recipe.method.marks_sentences
+        if marked and tokenizer.cls_id is not None and tokenizer.sep_id is not None:
             blocks = mark_sentences(blocks, begin_id=tokenizer.cls_id, end_id=tokenizer.sep_id)
         return add_special_tokens(blocks, self.layout)
 
     def batch(self, indices: ArrayLike, epoch: ArrayLike = 0) -> ExampleBatch:
         """The examples at `indices` (B,) in an epoch, or each in its own (B,)."""
-        tokens, columns = self.token_batch(indices), self.recipe.columns
+        tokens, streams = self.token_batch(indices), self.recipe.streams
         if self.masking is not None:
             return self.masking(tokens, seed=self.recipe.seed, epoch=epoch)
-        if not self.recipe.weighs("bilm"):
-            return next_token_examples(tokens, streams=columns)
+        if self.recipe.method.directions == 1:
+            return next_token_examples(tokens, streams=streams)
         backward = tokens
-        if columns:
-            numbers = np.asarray(indices, np.int64).reshape(-1)
-            backward = self.token_batch(mirror_steps(numbers, columns, len(self)))
-        return bidirectional_examples(tokens, backward, streams=columns)
+        if streams:
+            backward = self.token_batch(mirror_steps(tokens.indices, streams, len(self)))
+        return bidirectional_examples(tokens, backward, streams=streams)
 
 
 def build_masking(corpus: PreparedCorpus, recipe: Recipe) -> Masking | PermutationSampler:
     """What turns blocks into examples by a recipe."""
     tokenizer, data = corpus.tokenizer, recipe.data
-    if recipe.masking.law == "permutation":
-        if data.blocks != "columns":
+    if recipe.corruption == "permutation":
+        if data.blocks != "streams":
             raise ConfigError(
-                f"masking.law is 'permutation', and data.blocks '{data.blocks}'", fix="set data.blocks=columns"
+                f"masking.law is 'permutation', and data.blocks '{data.blocks}'", fix="set data.blocks=streams"
             )
         return PermutationSampler(
-            recipe.masking.permutation, streams=recipe.columns, reuse=data.reuse, both_ways=data.both_ways
+            recipe.masking.permutation, streams=recipe.streams, reuse=data.reuse, both_ways=data.both_ways
         )
     counts = corpus.token_counts if recipe.masking.random_from == "corpus" else None
     return Masking(
@@ -156,7 +157,7 @@ def build_masking(corpus: PreparedCorpus, recipe: Recipe) -> Masking | Permutati
         mask_id=tokenizer.mask_id,
         random_tokens=RandomTokens(tokenizer.vocab_size, tokenizer.special_ids, counts),
         given=None if data.spans is None else _read_spans(corpus, data.spans),
-        sampling=recipe.weighs("rtd"),
+        sampling=recipe.method.generator,
     )
 
 

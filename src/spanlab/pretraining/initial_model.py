@@ -69,22 +69,22 @@ def _foreign_tokens(config: EncoderConfig, tokenizer: Tokenizer) -> tuple[str, .
 
 
 def _new_model(recipe: Recipe, tokenizer: Tokenizer) -> Encoder | Electra:
-    if (recipe.body or recipe.system) == "elmo":
+    if (recipe.backbone or recipe.system) == "elmo":
         shape = elmo_preset(recipe.size, vocab_size=tokenizer.vocab_size)
         return ElmoEncoder(_change_config(shape, recipe.encoder), tokenizer.vocabulary)
     config = encoder_config(recipe, tokenizer)
-    if not recipe.weighs("rtd"):
+    if not recipe.method.generator:
         return build_encoder(config)
     generator = recipe.generator
     return Electra.build(config, generator_share=generator.width_share, share_embeddings=generator.share_embeddings)
 
 
 def encoder_config(recipe: Recipe, tokenizer: Tokenizer) -> EncoderConfig:
-    """The shape of a new encoder: the body's at its size, fitted to the data, with the recipe's own changes."""
-    base = preset(recipe.body or recipe.system, recipe.size, vocab_size=tokenizer.vocab_size)
+    """The config of a new encoder: the backbone at its size, fitted to the data, with the changes of the recipe."""
+    base = preset(recipe.backbone or recipe.system, recipe.size, vocab_size=tokenizer.vocab_size)
     fitted: dict[str, Any] = {
         "max_positions": recipe.data.longest,
-        "pooler": recipe.weighs("nsp") or recipe.weighs("sop"),  # nothing else trains it
+        "pooler": recipe.classifies_pairs,  # nothing else trains it
         "pad_id": tokenizer.pad_id,
     }
     if base.positions == "relative":
@@ -122,16 +122,16 @@ def check_length(config: EncoderConfig, length: int) -> None:
 
 def _continue(recipe: Recipe, tokenizer: Tokenizer, init: str | Path) -> InitialModel:
     folder = locate_model(init)
-    if recipe.weighs("rtd"):
+    if recipe.method.generator:
         return _continue_pair(recipe, tokenizer, folder)
     model = load_model(folder)
     encoder, notes = _as_asked(model.encoder, recipe)
     check_length(encoder.config, recipe.data.longest)
-    if (recipe.weighs("nsp") or recipe.weighs("sop")) and encoder.pooler is None:
+    if recipe.classifies_pairs and encoder.pooler is None:
         raise ConfigError(f"{init} has no pooler, which nsp and sop are asked of", fix="set objectives.nsp=0, or sop=0")
-    heads = {name: head for name, head in model.heads.items() if recipe.weighs(name)}
+    heads = {name: head for name, head in model.heads.items() if name in recipe.active_objectives}
     notes += _fit_vocabulary(recipe, tokenizer, folder, encoder, heads)
-    new = [name for name in recipe.objectives if recipe.weighs(name) and name not in heads]
+    new = [name for name in recipe.active_objectives if name not in heads]
     if new:
         notes += (f"new heads, which the model did not have: {', '.join(new)}",)
     left = [name for name in model.heads if name not in heads]
@@ -210,12 +210,7 @@ def _fit_vocabulary(
 
 
 def _criterion(model: Encoder | Electra, recipe: Recipe, heads: dict[str, nn.Module]) -> Criterion:
-    if (
-        isinstance(model, Encoder)
-        and model.pooler is not None
-        and not recipe.weighs("nsp")
-        and not recipe.weighs("sop")
-    ):
-        model.pooler.requires_grad_(False)  # processes that share their gradients wait for each one that is expected
+    if isinstance(model, Encoder) and model.pooler is not None and not recipe.classifies_pairs:
+        model.pooler.requires_grad_(False)  # DDP waits for the gradient of every trainable parameter
     span_boundary = None if "sbo" in heads else recipe.span_boundary
     return build_criterion(model, recipe.objectives, heads=heads, span_boundary=span_boundary)

@@ -9,22 +9,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from spanlab.config import from_mapping, merge, nested, parse_overrides, read_yaml
+from spanlab.config import AtLeast, Below, Bounded, Source, from_mapping, merge, nested, parse_overrides, read_yaml
 from spanlab.corruption.masking import MaskingConfig
 from spanlab.encoder import SpanBoundaryConfig
 from spanlab.errors import ConfigError, did_you_mean
 from spanlab.objectives.build import OBJECTIVES
+from spanlab.pretraining.methods import PAIR_BLOCKS, Method, method_of
 from spanlab.training.config import TrainingConfig
 
-BlockKind = Literal["documents", "full-sentences", "next-sentence", "sentence-order", "columns"]
-PAIRS = ("next-sentence", "sentence-order")
+BlockKind = Literal["documents", "full-sentences", "next-sentence", "sentence-order", "streams"]
 Size = Literal["tiny", "mini", "small", "base", "large"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class DataConfig:
+class DataConfig(Bounded):
     """The `data` section: how the corpus is cut into samples."""
 
     blocks: BlockKind = "documents"
@@ -32,7 +32,7 @@ class DataConfig:
     """Tokens of a sample, special ones included."""
     phases: tuple[tuple[float, int], ...] = ()
     """(share of the steps, length) one after the other, such as BERT's [[0.9, 128], [0.1, 512]]; none is `length`."""
-    held_out: float = 0.01
+    held_out: Annotated[float, AtLeast(0), Below(1)] = 0.01
     """The share of the corpus that is not trained on but scored."""
     short_share: float = 0.1
     """Sentence pairs: the share of documents with a random shorter target length."""
@@ -40,23 +40,20 @@ class DataConfig:
     """Sentence order: a chunk of one sentence takes a random second segment, as ALBERT's own script does."""
     spans: str | None = None
     """A JSON-lines file of spans for `masking.law: given`: {"start": 120, "end": 123}, in tokens of the corpus."""
-    columns: int | None = None
-    """Columns: how many continuous streams lie side by side. None: where steps go on from one another (XLNet, ELMo), as
-    many as sequences a step, which is the only number that will do then; else one."""
+    streams: Annotated[int, AtLeast(1)] | None = None
+    """Streams: the number of continuous streams. None: one for each sequence of a step if a step continues from the
+    one before (XLNet, ELMo), which then is the only number allowed; else one."""
     reuse: int | None = None
-    """Columns: how many tokens a block begins after the one before it, and how many of it are remembered (XLNet)."""
+    """Streams: a block begins so many tokens after the one before, and so many of it are kept in memory (XLNet)."""
     memory: int | None = None
-    """Columns: how many tokens of earlier blocks are remembered; None for no memory."""
+    """Streams: tokens of earlier blocks that are kept in memory; None for no memory."""
     random_second: float | None = None
-    """Columns with `reuse`: the rest of a block is two segments, the second with this chance from elsewhere (XLNet)."""
+    """Streams with `reuse`: the rest of a block is two segments, the second with this chance from elsewhere (XLNet)."""
     both_ways: bool = False
-    """Columns: the second half of them are read from their end to their beginning (XLNet)."""
+    """Streams: the second half of them is read from the end to the beginning (XLNet)."""
 
     def __post_init__(self) -> None:
-        if self.columns is not None and self.columns < 1:
-            raise ConfigError(f"'data.columns' is {self.columns}; it must be at least 1, or null")
-        if not 0 <= self.held_out < 1:
-            raise ConfigError(f"'data.held_out' is {self.held_out}; it must be 0 or more and below 1")
+        super().__post_init__()
         shares = sum(share for share, _ in self.phases)
         if self.phases and (abs(shares - 1) > 1e-6 or min(share for share, _ in self.phases) <= 0):
             raise ConfigError(f"the shares of 'data.phases' add up to {shares}; they must be above 0 and add up to 1")
@@ -85,8 +82,8 @@ class Recipe:
     """One system, as configured."""
 
     system: str
-    body: str | None = None
-    """The system whose encoder is trained; None: `system`'s own. With it any objective can be put on any body."""
+    backbone: str | None = None
+    """The system whose encoder is trained; None: that of `system`. Any objective can be trained on any backbone."""
     size: Size = "base"
     seed: int = 0
     data: DataConfig = field(default_factory=DataConfig)
@@ -94,7 +91,7 @@ class Recipe:
     objectives: dict[str, float] = field(default_factory=lambda: {"mlm": 1.0})
     """A weight for each objective; 0 turns one off."""
     encoder: dict[str, Any] = field(default_factory=dict)
-    """Changes to the body's config, such as {"embedding_width": 128}."""
+    """Changes to the config of the backbone, such as {"embedding_width": 128}."""
     span_boundary: SpanBoundaryConfig = field(default_factory=SpanBoundaryConfig)
     generator: GeneratorSection = field(default_factory=GeneratorSection)
     extend_vocabulary: bool = False
@@ -108,26 +105,39 @@ class Recipe:
             if weight < 0:
                 raise ConfigError(f"objectives.{name} is {weight}; a weight is 0 or more")
 
-    def weighs(self, objective: str) -> bool:
-        """Whether an objective is trained."""
-        return self.objectives.get(objective, 0.0) > 0
+    @property
+    def active_objectives(self) -> tuple[str, ...]:
+        """The objectives with a weight above 0, in the order of the recipe."""
+        return tuple(name for name, weight in self.objectives.items() if weight > 0)
 
     @property
-    def predicts_next(self) -> bool:
-        """Whether targets are neighbouring tokens of a text that is left as it is, instead of masked ones."""
-        return self.weighs("clm") or self.weighs("bilm")
+    def method(self) -> Method:
+        """What follows from the objectives: examples, model and criterion."""
+        return method_of(self.active_objectives)
 
     @property
-    def carries(self) -> bool:
-        """Whether a step goes on from what the one before it left behind: a memory, or the states of LSTMs."""
-        return self.data.blocks == "columns" and (self.weighs("plm") or self.weighs("bilm"))
+    def corruption(self) -> Literal["masks", "permutation"] | None:
+        """What is done to the text; None: nothing, neighbouring tokens are predicted."""
+        if not self.method.corrupts:
+            return None
+        return "permutation" if self.masking.law == "permutation" else "masks"
 
     @property
-    def columns(self) -> int:
-        """The streams that the corpus is cut into, where it is; 0 where samples stand for themselves."""
-        if self.data.blocks != "columns":
+    def classifies_pairs(self) -> bool:
+        """Whether an objective is trained on the pooled vector of a sentence pair."""
+        return not PAIR_BLOCKS.keys().isdisjoint(self.active_objectives)
+
+    @property
+    def recurrent(self) -> bool:
+        """Whether a step continues from the state that the one before left: XLNet's memory, the states of LSTMs."""
+        return self.data.blocks == "streams" and self.method.recurrent
+
+    @property
+    def streams(self) -> int:
+        """The number of continuous streams that the corpus is cut into; 0: samples are independent."""
+        if self.data.blocks != "streams":
             return 0
-        return self.data.columns or (self.training.batch_size if self.carries else 1)
+        return self.data.streams or (self.training.batch_size if self.recurrent else 1)
 
 
 def shipped_recipes() -> list[str]:
@@ -139,16 +149,45 @@ def load_recipe(name_or_path: str, overrides: Sequence[str] | Mapping[str, Any] 
     """A shipped recipe or a YAML file, with overrides laid over it: `key=value` texts or a mapping by key."""
     mapping, source = read_yaml(_locate(name_or_path))
     changes = nested(overrides) if isinstance(overrides, Mapping) else parse_overrides(overrides)
+    _refuse_old_names(mapping, source)
+    _refuse_old_names(changes, Source())
     sizes = mapping.pop("sizes", None) or {}
     size = str(changes.get("size", mapping.get("size", Recipe.size)))
     if not isinstance(sizes, Mapping):
         raise source.error(("sizes",), "'sizes' must hold a section for each size")
+    _refuse_old_names(sizes.get(size) or {}, source, ("sizes", size))
     written = merge(mapping, sizes.get(size) or {})
     try:
         return from_mapping(Recipe, merge(written, changes), source)
     except ConfigError as error:
-        from_mapping(Recipe, written, source)  # a mistake of the file's own is told with its line
+        from_mapping(Recipe, written, source)  # a mistake in the file is reported with its line
         raise ConfigError(error.cause, fix=error.fix) from None
+
+
+_RENAMED = {("body",): "backbone", ("data", "columns"): "streams"}
+_OLD_BLOCKS, _NEW_BLOCKS = "columns", "streams"
+
+
+def with_current_names(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The config of a run that was written under earlier names of keys, as it is written now."""
+    renamed = {_RENAMED.get((key,), key): value for key, value in config.items()}
+    if isinstance(data := renamed.get("data"), Mapping):
+        data = {_RENAMED.get(("data", key), key): value for key, value in data.items()}
+        renamed["data"] = data | ({"blocks": _NEW_BLOCKS} if data.get("blocks") == _OLD_BLOCKS else {})
+    return renamed
+
+
+def _refuse_old_names(mapping: Mapping[str, Any], source: Source, prefix: tuple[str, ...] = ()) -> None:
+    """Refuse a key that was renamed, with its name now."""
+    for (*section, key), new in _RENAMED.items():
+        holder = mapping.get(section[0]) if section else mapping
+        if isinstance(holder, Mapping) and key in holder:
+            old_path, new_path = ".".join([*section, key]), ".".join([*section, new])
+            raise source.error((*prefix, *section, key), f"'{old_path}' is now '{new_path}'", fix=f"write {new_path}")
+    data = mapping.get("data")
+    if isinstance(data, Mapping) and data.get("blocks") == _OLD_BLOCKS:
+        key_path = (*prefix, "data", "blocks")
+        raise source.error(key_path, f"data.blocks={_OLD_BLOCKS} is now data.blocks={_NEW_BLOCKS}", fix="write streams")
 
 
 def _locate(name_or_path: str) -> Path:

@@ -26,21 +26,21 @@ class StreamData(ExampleSteps):
 
     def __init__(self, corpus: PreparedCorpus, recipe: Recipe) -> None:
         check_streams(recipe)
-        self._columns, self._accumulate = recipe.columns, recipe.training.accumulate
+        self._streams, self._accumulate = recipe.streams, recipe.training.accumulate
         edge = 1.0 - recipe.data.held_out
         self._training = Examples(corpus, recipe, (0.0, edge))
         self.held_out: HeldOutStreams | None = None
         if recipe.data.held_out:
             _check_held_out(corpus, recipe)
             self.held_out = HeldOutStreams(Examples(corpus, recipe, (edge, 1.0)), self._accumulate)
-        self._steps = len(self._training) // self._columns
+        self._steps = len(self._training) // self._streams
         self.steps_per_epoch = float(self._steps)
 
     def step(self, step: int, *, rank: int, world_size: int) -> list[ExampleBatch]:
         """The micro-batches of a step for one process."""
         epoch, index = divmod(step, self._steps)
-        groups = shard_step(np.arange(self._columns), self._accumulate, rank=rank, world_size=world_size)
-        return [self._training.batch(index * self._columns + group, epoch) for group in groups]
+        groups = shard_step(np.arange(self._streams), self._accumulate, rank=rank, world_size=world_size)
+        return [self._training.batch(index * self._streams + group, epoch) for group in groups]
 
     def epoch(self, step: int) -> float:
         """Passes over the streams."""
@@ -51,15 +51,15 @@ class HeldOutStreams:
     """The ends of the streams, from their first step on."""
 
     def __init__(self, examples: Examples, accumulate: int) -> None:
-        self._examples, self._columns, self._accumulate = examples, examples.recipe.columns, accumulate
-        self._steps = min(len(examples) // self._columns, -(-SCORED // self._columns))
+        self._examples, self._streams, self._accumulate = examples, examples.recipe.streams, accumulate
+        self._steps = min(len(examples) // self._streams, -(-SCORED // self._streams))
 
     def held_out_turns(self, *, rank: int, world_size: int) -> Iterator[tuple[ExampleBatch, bool]]:
         """The batches of one process, step by step, each of the streams it is given in training; all count."""
-        groups = shard_step(np.arange(self._columns), self._accumulate, rank=rank, world_size=world_size)
+        groups = shard_step(np.arange(self._streams), self._accumulate, rank=rank, world_size=world_size)
         for step in range(self._steps):
             for group in groups:
-                yield self._examples.batch(step * self._columns + group, HELD_OUT_EPOCH), True
+                yield self._examples.batch(step * self._streams + group, HELD_OUT_EPOCH), True
 
     def training_counts(self) -> Integers:
         """(V,) how often each token is there to be learnt from."""
@@ -69,9 +69,9 @@ class HeldOutStreams:
 def check_streams(recipe: Recipe) -> None:
     """Refuse what would break streams off."""
     training = recipe.training
-    if recipe.columns != training.batch_size:
-        cause = f"data.columns is {recipe.columns}, and training.batch_size {training.batch_size}: each step takes the"
-        fix = "leave data.columns out: it follows training.batch_size"
+    if recipe.streams != training.batch_size:
+        cause = f"data.streams is {recipe.streams}, and training.batch_size {training.batch_size}: each step takes the"
+        fix = "leave data.streams out: it follows training.batch_size"
         raise ConfigError(f"{cause} next block of every stream", fix=fix)
     if recipe.data.phases:
         raise ConfigError("data.phases cannot be had with streams that go on", fix="set data.phases=[]")
@@ -80,7 +80,7 @@ def check_streams(recipe: Recipe) -> None:
 
 
 def _check_held_out(corpus: PreparedCorpus, recipe: Recipe) -> None:
-    streams = recipe.columns // 2 if recipe.data.both_ways else recipe.columns
+    streams = recipe.streams // 2 if recipe.data.both_ways else recipe.streams
     tokens = corpus.counts.tokens // max(1, streams)
     held_out = int(recipe.data.held_out * tokens)
     if held_out <= recipe.data.length:

@@ -77,7 +77,7 @@ def report_visibility(examples: Examples, *, blocks: int = 1, epoch: int = 0) ->
     """Look at the first samples of the corpus."""
     count = min(len(examples), max(blocks, _SAMPLE))
     seen = [block_visibility(examples, index, epoch) for index in range(count)]
-    objectives = " + ".join(name for name in examples.recipe.objectives if examples.recipe.weighs(name))
+    objectives = " + ".join(examples.recipe.active_objectives)
     return VisibilityReport(
         title=f"{examples.recipe.system}, {objectives}",
         blocks=tuple(seen[:blocks]),
@@ -89,7 +89,7 @@ def report_visibility(examples: Examples, *, blocks: int = 1, epoch: int = 0) ->
 
 def block_visibility(examples: Examples, index: int, epoch: int = 0) -> Visibility:
     """The block of one sample."""
-    if examples.recipe.predicts_next:
+    if examples.recipe.corruption is None:
         ids, cells = examples.token_batch([index]).ids, None
     else:
         batch = examples.batch([index], epoch)
@@ -98,7 +98,7 @@ def block_visibility(examples: Examples, index: int, epoch: int = 0) -> Visibili
     tokens = tuple(vocabulary[token_id] for token_id in ids.tolist())
     if cells is not None:
         return Visibility(tokens, cells)
-    both = examples.recipe.weighs("bilm")
+    both = examples.recipe.method.directions == 2
     return Visibility(tokens, _of_directions(len(tokens), both=both), readers=2 if both else 1)
 
 

@@ -113,9 +113,11 @@ class RunFolder:
         processes = environment["processes"] if initial is None else initial.processes
         write_json(self.path / ENVIRONMENT, {**environment, "begun_threads": threads, "begun_processes": processes})
 
-    def check_same(self, config: Mapping[str, Any]) -> None:
-        """Raise if the config differs from that of the run in a setting that changes the result."""
-        difference = _difference(self.read_config(), config)
+    def check_same(
+        self, config: Mapping[str, Any], upgrade: Callable[[Mapping[str, Any]], Mapping[str, Any]] = dict
+    ) -> None:
+        """Raise if the config differs from the run's, read through `upgrade`, in a setting that changes the result."""
+        difference = _difference(upgrade(self.read_config()), config)
         if difference is not None:
             fix = "resume with the original settings, or start over with --overwrite"
             raise InputError(f"the run was started with {difference}", path=self.path / CONFIG, fix=fix)

@@ -25,7 +25,7 @@ from spanlab.errors import InputError
 from spanlab.inference.fill import Filler
 from spanlab.objectives import Mixture, ReplacedToken
 from spanlab.pretraining.build import WeightedCorpus, build_work
-from spanlab.pretraining.recipe import Recipe, load_recipe
+from spanlab.pretraining.recipe import Recipe, load_recipe, with_current_names
 from spanlab.training.distributed import current_process, process_group
 from spanlab.training.loop import Training
 from spanlab.training.records import Record
@@ -100,7 +100,7 @@ def run_job(job: PretrainingJob, *, on_start: OnStart | None = None, on_record: 
         corpora = open_corpora(job.data)
         config = describe(job, corpora)
         if job.resume:
-            run.check_same(config)
+            run.check_same(config, with_current_names)
         threads, thread_notes = choose_threads(training_config.threads, run, process, resume=job.resume)
         with run.lock() if process.is_main else nullcontext():
             spec, initial_model = build_work(job.recipe, corpora, job.init, processes=process.world_size)
