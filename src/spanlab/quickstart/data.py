@@ -24,9 +24,28 @@ SPLITS = ("train", "dev", "test")
 Record = Mapping[str, Any]
 
 
+def make_data(folder: QuickstartFolder) -> None:
+    """Make everything that training reads."""
+    _make_text(folder)
+    _make_tokenizer(folder)
+    counts = make_corpus(folder, CORPUS, folder.path / TOKENIZER)
+    if counts.tokens < MIN_TOKENS:
+        cause = f"the text has {counts.tokens:,} tokens, too few to train on"
+        raise InputError(cause, path=folder.path / CORPUS, fix="use more --text, with --overwrite")
+    _make_labelled_files(folder)
+
+
+def _make_text(folder: QuickstartFolder) -> None:
+    if (folder.path / TEXT).exists():
+        return
+    with folder.timed(TEXT), folder.new_folder(TEXT) as new:
+        summary = write_text(new, reference=not folder.settings.text)
+    folder.events.say(f"text: {summary}")
+
+
 def write_text(folder: Path, *, reference: bool) -> str:
     """Write the training passages and, with `reference`, Python's language reference; returns a summary."""
-    passages = [passage for passage in load() if passage.split == "train" and passage.language == LANGUAGE]
+    passages = _passages("train")
     for passage in passages:
         _write(folder / f"almanac-{passage.id}.txt", passage.text.replace("\n", " "))
     almanac = f"{len(passages)} passages of the almanac"
@@ -51,72 +70,6 @@ def _python_reference() -> dict[str, str]:
 
 def _write(path: Path, text: str) -> None:
     path.write_text(text.strip() + "\n", encoding="utf-8", newline="\n")
-
-
-def text_files(folder: Path, own: tuple[str, ...]) -> list[str]:
-    """All files to train on, the user's own first."""
-    return [*own, *map(str, sorted(folder.glob("*.txt")))]
-
-
-def plan_corpus(folder: Path, own: tuple[str, ...]) -> Plan:
-    """The preparation of the corpus; the layout of the user's own files is detected without the almanac's."""
-    config = PrepareConfig(documents="file", lines="wrapped")
-    if own:
-        # Passages are files of one line, valid in every layout.
-        config = plan_preparation(own, PrepareConfig(), file_format="txt").config
-    return plan_preparation(text_files(folder, own), config, file_format="txt")
-
-
-def write_labelled(folder: Path, task: QuickstartTask) -> dict[str, int]:
-    """Write a file of JSON lines for each split; returns the number of examples of each."""
-    counts = {}
-    for split in SPLITS:
-        examples = list(_FILTERS[task.task](files_of(task.task).examples(_passages(split))))
-        (folder / f"{split}.jsonl").write_text(json_lines(examples), encoding="utf-8", newline="\n")
-        counts[split] = len(examples)
-    return counts
-
-
-def _passages(split: str) -> list[Passage]:
-    return [passage for passage in load() if passage.split == split and passage.language == LANGUAGE]
-
-
-def _outermost_entities(records: Iterable[Record]) -> Iterator[Record]:
-    for record in records:
-        spans: list[Record] = []
-        for span in record["spans"]:  # in the order of the text, outer before inner
-            if not spans or span["start"] >= spans[-1]["end"]:
-                spans.append(span)
-        yield {**record, "spans": spans}
-
-
-def _answered_questions(records: Iterable[Record]) -> Iterator[Record]:
-    return (record for record in records if record["answers"])
-
-
-_FILTERS: Mapping[str, Callable[[Iterable[Record]], Iterator[Record]]] = {
-    "ner": _outermost_entities,
-    "qa": _answered_questions,
-}
-
-
-def make_data(folder: QuickstartFolder) -> None:
-    """Make everything that training reads."""
-    _make_text(folder)
-    _make_tokenizer(folder)
-    counts = make_corpus(folder, CORPUS, folder.path / TOKENIZER)
-    if counts.tokens < MIN_TOKENS:
-        cause = f"the text has {counts.tokens:,} tokens, too few to train on"
-        raise InputError(cause, path=folder.path / CORPUS, fix="use more --text, with --overwrite")
-    _make_labelled_files(folder)
-
-
-def _make_text(folder: QuickstartFolder) -> None:
-    if (folder.path / TEXT).exists():
-        return
-    with folder.timed(TEXT), folder.new_folder(TEXT) as new:
-        summary = write_text(new, reference=not folder.settings.text)
-    folder.events.say(f"text: {summary}")
 
 
 def _make_tokenizer(folder: QuickstartFolder) -> None:
@@ -157,6 +110,20 @@ def make_corpus(folder: QuickstartFolder, name: str, tokenizer: Path) -> Counts:
     return counts
 
 
+def text_files(folder: Path, user_files: tuple[str, ...]) -> list[str]:
+    """All files to train on, the user's own first."""
+    return [*user_files, *map(str, sorted(folder.glob("*.txt")))]
+
+
+def plan_corpus(folder: Path, user_files: tuple[str, ...]) -> Plan:
+    """The preparation of the corpus; the layout of the user's own files is detected without the almanac's."""
+    config = PrepareConfig(documents="file", lines="wrapped")
+    if user_files:
+        # Passages are files of one line, valid in every layout.
+        config = plan_preparation(user_files, PrepareConfig(), file_format="txt").config
+    return plan_preparation(text_files(folder, user_files), config, file_format="txt")
+
+
 def _make_labelled_files(folder: QuickstartFolder) -> None:
     for task in TASKS:
         if (folder.path / task.name).exists():
@@ -165,3 +132,36 @@ def _make_labelled_files(folder: QuickstartFolder) -> None:
             counts = write_labelled(new, task)
         sizes = ", ".join(f"{split} {count:,}" for split, count in counts.items())
         folder.events.say(f"{task.title} of the almanac: {sizes}")
+
+
+def write_labelled(folder: Path, task: QuickstartTask) -> dict[str, int]:
+    """Write a file of JSON lines for each split; returns the number of examples of each."""
+    counts = {}
+    for split in SPLITS:
+        examples = list(_FILTERS[task.task](files_of(task.task).examples(_passages(split))))
+        (folder / f"{split}.jsonl").write_text(json_lines(examples), encoding="utf-8", newline="\n")
+        counts[split] = len(examples)
+    return counts
+
+
+def _passages(split: str) -> list[Passage]:
+    return [passage for passage in load() if passage.split == split and passage.language == LANGUAGE]
+
+
+def _outermost_entities(records: Iterable[Record]) -> Iterator[Record]:
+    for record in records:
+        spans: list[Record] = []
+        for span in record["spans"]:  # in the order of the text, outer before inner
+            if not spans or span["start"] >= spans[-1]["end"]:
+                spans.append(span)
+        yield {**record, "spans": spans}
+
+
+def _answered_questions(records: Iterable[Record]) -> Iterator[Record]:
+    return (record for record in records if record["answers"])
+
+
+_FILTERS: Mapping[str, Callable[[Iterable[Record]], Iterator[Record]]] = {
+    "ner": _outermost_entities,
+    "qa": _answered_questions,
+}

@@ -1,4 +1,4 @@
-"""Tasks on bodies that are no autoencoders: XLNet, whose class token is last; GPT, which reads to the right; ELMo."""
+"""Tasks on backbones other than autoencoders: XLNet, whose class token is last; GPT, which is causal; ELMo."""
 
 import json
 from pathlib import Path
@@ -28,7 +28,7 @@ HEADS: dict[str, dict[str, str]] = {"ner": {"head": "span"}, "qa": {}}  # the al
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """A folder of each body with random weights and a vocabulary of its own kind."""
+    """A model folder of each backbone with random weights and its kind of vocabulary."""
     texts = [passage.text for passage in load_almanac()]
     folders = {}
     for name, (kind, system) in BODIES.items():
