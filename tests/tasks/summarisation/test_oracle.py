@@ -62,7 +62,7 @@ def test_chinese_is_counted_by_character() -> None:
     assert RougeOracle("zh").choose(["河水上涨。", "雾散了。"], ["雾已散了"], Limit(amount=1.0)) == [1]
 
 
-def test_likeness_is_rouge_1() -> None:
+def test_rouge1_is_that_of_the_metric() -> None:
     references = ["Rivers rose over green fields.", "The fog lifted."]
     summary = "The rivers were rising over the fields."
     wanted = max(score_rouge([reference], [summary])["rouge1"] for reference in references)

@@ -172,9 +172,9 @@ class GoldUnits:
     first: Integers
     last: Integers
     labels: Integers
-    """By their place among the labels that were given."""
+    """Indices of labels."""
     indices: Integers
-    """Which of the spans each is: those left out are missing."""
+    """The index of each among the given spans."""
 
 
 def find_gold(
@@ -191,27 +191,27 @@ def find_gold(
 
     Args:
         spans: Of the row's text, in any order.
-        row: Where they stand.
+        row: Their row, for errors.
         units: Of the same text.
         labels: All labels.
-        max_width: The widest span that can be told, in units; None: any.
+        max_width: The widest span that can be predicted, in units; None: any.
         refuse: Whether one that does not fit is an error.
-        setting: What the user calls `max_width`.
+        setting: The name of `max_width` in the task's settings.
     """
     starts, ends = (np.array([getattr(span, end) for span in spans], np.int64) for end in ("start", "end"))
-    number = {label: place for place, label in enumerate(labels)}
+    label_index = {label: index for index, label in enumerate(labels)}
     first, last = units.find(starts, ends)
     too_wide = last - first >= (len(units) if max_width is None else max_width)
     if refuse:
-        for place in np.flatnonzero(first < 0).tolist():
-            span = spans[place]
-            found = str(row.values["text"])[span.start : span.end]
-            cause = f"the entity {found!r} ({span.start} to {span.end}) begins or ends inside a unit"
-            raise row.error(cause, "correct it, take units=character, or data.bad_rows=drop")
-        for place in np.flatnonzero(too_wide).tolist():
-            width = int(last[place] - first[place]) + 1
+        for index in np.flatnonzero(first < 0).tolist():
+            span = spans[index]
+            covered = str(row.values["text"])[span.start : span.end]
+            cause = f"the entity {covered!r} ({span.start} to {span.end}) begins or ends inside a unit"
+            raise row.error(cause, "correct it, or use units=character or data.bad_rows=drop")
+        for index in np.flatnonzero(too_wide).tolist():
+            width = int(last[index] - first[index]) + 1
             cause = f"an entity is {width} units wide, and {setting} is {max_width}"
-            raise row.error(cause, f"take {setting}={width}, or data.bad_rows=drop")
+            raise row.error(cause, f"use {setting}={width} or data.bad_rows=drop")
     kept = np.flatnonzero((first >= 0) & ~too_wide)
-    numbered = np.array([number[span.label] for span in spans], dtype=np.int64)
-    return GoldUnits(first=first[kept], last=last[kept], labels=numbered[kept], indices=kept)
+    label_indices = np.array([label_index[span.label] for span in spans], dtype=np.int64)
+    return GoldUnits(first=first[kept], last=last[kept], labels=label_indices[kept], indices=kept)
