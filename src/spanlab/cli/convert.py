@@ -1,4 +1,4 @@
-"""`spanlab convert`: foreign checkpoints to a model folder."""
+"""`spanlab convert`: checkpoints of other programs to a model folder."""
 
 from pathlib import Path
 from typing import Annotated
@@ -10,16 +10,16 @@ from spanlab.errors import InputError
 
 
 def convert(
-    source: Annotated[str, typer.Argument(help="SpanBERT's pre-training file, a model folder, or a hub id.")],
-    out: Annotated[Path, typer.Option("--out", help="The model folder to write.")],
-    tokenizer: Annotated[Path | None, typer.Option(help="A folder with the tokenizer files to put beside.")] = None,
+    source: Annotated[str, typer.Argument(help="SpanBERT's fairseq checkpoint, a model folder or a Hugging Face id.")],
+    out: Annotated[Path, typer.Option("--out", help="Model folder to write.")],
+    tokenizer: Annotated[Path | None, typer.Option(help="Folder with the tokenizer files to copy.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Write into a folder that is not empty.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Turn a foreign checkpoint into a model folder with safetensors.
+    """Convert a checkpoint of another program to a model folder with safetensors.
 
-    Reads SpanBERT's own pre-training file (encoder, MLM and span boundary heads), and any Hugging Face folder of the
-    family, .bin files included; nothing in them is ever executed.
+    Reads SpanBERT's fairseq checkpoint (encoder, MLM and span boundary heads) and any Hugging Face folder of a
+    supported architecture, .bin files included; nothing in them is ever executed.
 
     Example: spanlab convert checkpoint_best.pt --out spanbert-large --tokenizer vocab-folder
     """
@@ -27,7 +27,7 @@ def convert(
     from spanlab.encoder.pretrained.spanbert_release import read_spanbert_release
 
     if out.exists() and (not out.is_dir() or any(out.iterdir())) and not overwrite:
-        raise InputError("is there already and is not empty", path=out, fix="choose another --out, or --overwrite")
+        raise InputError("folder exists and is not empty", path=out, fix="use --overwrite or another --out")
     if tokenizer is not None and not tokenizer.is_dir():
         raise InputError("no such tokenizer folder", path=tokenizer)
     if Path(source).is_file():
@@ -42,4 +42,4 @@ def convert(
         return
     typer.echo(f"{out}: {model.encoder.config.architecture}, heads {', '.join(sorted(model.heads)) or 'none'}")
     for name in model.report.unexpected:
-        note(f"left out, belongs to nothing here: {name}")
+        note(f"ignored, belongs to no part of the model: {name}")

@@ -1,4 +1,4 @@
-"""`spanlab data`: labelled files checked and repaired."""
+"""`spanlab data`: check and repair labelled files."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,13 +11,13 @@ from spanlab.cli.output import note, print_json, print_table
 if TYPE_CHECKING:
     from spanlab.tasks.checking import DataReport, Finding
 
-app = typer.Typer(help="Check labelled files.", no_args_is_help=True)
+app = typer.Typer(help="Check and repair labelled files.", no_args_is_help=True)
 _SHOWN = 50
 
 
 @app.callback()
 def _data() -> None:
-    """Check labelled files."""
+    """Check and repair labelled files."""
 
 
 @app.command("check")
@@ -25,20 +25,20 @@ def check(
     task: Annotated[str, typer.Argument(help="classification, similarity, …")],
     file: Annotated[str, typer.Argument(metavar="FILE", help="Labelled file.")],
     train: Annotated[
-        str | None, typer.Option(help="The training file, if FILE is for dev: overlap, unseen labels.")
+        str | None, typer.Option(help="Training file, if FILE is a dev file: finds overlap and unseen labels.")
     ] = None,
-    tokenizer: Annotated[Path | None, typer.Option(help="Folder of the model or tokenizer, to count tokens.")] = None,
-    length: Annotated[int, typer.Option(help="The most tokens of a sequence.")] = 512,
+    tokenizer: Annotated[Path | None, typer.Option(help="Model or tokenizer folder, to count tokens.")] = None,
+    length: Annotated[int, typer.Option(help="Maximum sequence length in tokens.")] = 512,
     columns: ColumnsOption = None,
     fix: Annotated[
-        Path | None, typer.Option(help="Write what is right or can be repaired here, as JSON lines.")
+        Path | None, typer.Option(help="Write valid and repaired examples to this file, as JSON lines.")
     ] = None,
-    every: Annotated[bool, typer.Option("--all", help=f"Print every problem, not the first {_SHOWN}.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+    every: Annotated[bool, typer.Option("--all", help=f"Print every problem, not only the first {_SHOWN}.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
-    """List every problem of a labelled file with its line, and sum it up.
+    """List every problem of a labelled file with its line, and a summary.
 
-    Ends with exit code 2 if training would refuse the file.
+    The exit code is 2 if training would refuse the file.
 
     Example: spanlab data check ner train.conll --fix repaired.jsonl
     """
@@ -47,37 +47,31 @@ def check(
     from spanlab.tasks.table import find_task
     from spanlab.text import Tokenizer
 
-    kind = find_task(task)
+    task_class = find_task(task)
     settings = TaskDataConfig(columns=split_columns(columns), length=length)
     loaded = None if tokenizer is None else Tokenizer.load(tokenizer)
-    report = check_file(kind, file, settings, train=train, tokenizer=loaded)
-    fixed = None if fix is None else fix_file(kind, file, settings, fix)
+    report = check_file(task_class, file, settings, train=train, tokenizer=loaded)
+    fixed = None if fix is None else fix_file(task_class, file, settings, fix)
     if as_json:
-        print_json(
-            {
-                **report.to_dict(),
-                **(
-                    {}
-                    if fixed is None
-                    else {"fix": {"written": fixed.written, "mended": fixed.repaired, "dropped": fixed.dropped}}
-                ),
-            }
-        )
+        result = report.to_dict()
+        if fixed is not None:
+            result["fix"] = {"written": fixed.written, "mended": fixed.repaired, "dropped": fixed.dropped}
+        print_json(result)
     else:
-        _tell(report, every=every)
+        _print_report(report, every=every)
     if fixed is not None:
-        dropped = ", ".join(f"{count} {name}" for name, count in fixed.dropped.items()) or "none"
-        note(f"{fix}: {fixed.written} examples, of which {fixed.repaired} repaired; dropped: {dropped}")
+        dropped = ", ".join(f"{count} {problem}" for problem, count in fixed.dropped.items()) or "none"
+        note(f"{fix}: {fixed.written} examples, {fixed.repaired} of them repaired; dropped: {dropped}")
     elif not report.clean:
         raise typer.Exit(2)
 
 
-def _tell(report: "DataReport", *, every: bool) -> None:
+def _print_report(report: "DataReport", *, every: bool) -> None:
     shown = report.findings if every else report.findings[:_SHOWN]
     for finding in shown:
         typer.echo(_line(report.path, finding))
     if len(shown) < len(report.findings):
-        note(f"and {len(report.findings) - len(shown)} more; --all prints them")
+        note(f"and {len(report.findings) - len(shown)} more; use --all to print them")
     rows = [("examples", str(report.examples)), ("problems", str(len(report.findings)))]
     rows += [(f"  {kind}", str(count)) for kind, count in report.kinds.items()]
     rows += [(f"label {label}", str(count)) for label, count in report.label_counts.items()]
@@ -90,5 +84,5 @@ def _tell(report: "DataReport", *, every: bool) -> None:
 
 
 def _line(path: str, finding: "Finding") -> str:
-    place = path if finding.line is None else f"{path}:{finding.line}"
-    return f"{place}: {finding.kind}: {finding.cause}" + (f"; {finding.fix}" if finding.fix else "")
+    location = path if finding.line is None else f"{path}:{finding.line}"
+    return f"{location}: {finding.kind}: {finding.cause}" + (f"; {finding.fix}" if finding.fix else "")

@@ -12,14 +12,14 @@ from spanlab.errors import InputError
 
 def embed(
     model: Annotated[str, typer.Argument(help="Model folder, run folder or Hugging Face id.")],
-    output: Annotated[Path, typer.Option(help="NumPy file (.npy) of one row a text.")],
-    source: Annotated[str, typer.Option("--input", help="File of texts; - reads JSON lines.")] = "-",
+    output: Annotated[Path, typer.Option(help="NumPy file (.npy) to write, one row per text.")],
+    source: Annotated[str, typer.Option("--input", help="File of texts; - reads JSON lines from stdin.")] = "-",
     columns: ColumnsOption = None,
-    batch_tokens: Annotated[int, typer.Option(min=1, help="The most tokens computed at once.")] = 16384,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output.")] = False,
-    device: Annotated[Literal["auto", "cpu", "cuda", "mps"], typer.Option(help="Where the model runs.")] = "auto",
+    batch_tokens: Annotated[int, typer.Option(min=1, help="Maximum tokens per batch.")] = 16384,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output file.")] = False,
+    device: Annotated[Literal["auto", "cpu", "cuda", "mps"], typer.Option(help="Device to run on.")] = "auto",
 ) -> None:
-    """Write a vector of length one for every text: the mean over its tokens. The product of two is their cosine.
+    """Write a unit vector for every text: the mean over its tokens. The dot product of two is their cosine similarity.
 
     Example: spanlab embed minilm --input texts.txt --output vectors.npy
     """
@@ -30,10 +30,10 @@ def embed(
     from spanlab.tasks.examples import read_unlabelled
 
     if output.suffix != ".npy":
-        raise InputError("vectors are written as .npy", path=output, fix="name it so")
+        raise InputError("vectors are written as .npy", path=output, fix="use a file name that ends in .npy")
     if output.exists() and not overwrite:
-        raise InputError("is there already", path=output, fix="replace it with --overwrite")
-    found = read_unlabelled(Classification, source, split_columns(columns))
-    vectors = load(model, device=device).encode([example.text for example in found.examples], batch_tokens=batch_tokens)
+        raise InputError("file exists", path=output, fix="use --overwrite")
+    texts = read_unlabelled(Classification, source, split_columns(columns))
+    vectors = load(model, device=device).encode([example.text for example in texts.examples], batch_tokens=batch_tokens)
     np.save(output, vectors)
-    note(f"{output}: {vectors.shape[0]} vectors of {vectors.shape[1]}")
+    note(f"{output}: {vectors.shape[0]} vectors with {vectors.shape[1]} dimensions")

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 def evaluate(
     model: Annotated[str, typer.Argument(help="Model folder, run folder or Hugging Face id.")],
     data: Annotated[str, typer.Option(help="Labelled file.")],
-    task: Annotated[str | None, typer.Option(help="Which task, where the model has several.")] = None,
+    task: Annotated[str | None, typer.Option(help="Name of the task, if the model has several.")] = None,
     columns: ColumnsOption = None,
-    device: Annotated[Literal["auto", "cpu", "cuda", "mps"], typer.Option(help="Where the model runs.")] = "auto",
+    device: Annotated[Literal["auto", "cpu", "cuda", "mps"], typer.Option(help="Device to run on.")] = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print the scores as JSON.")] = False,
 ) -> None:
-    """Score a model on a labelled file, by the path that predicts.
+    """Score a model on a labelled file, with the same code that predicts.
 
     Example: spanlab evaluate run --data test.tsv --json
     """
@@ -31,7 +31,7 @@ def evaluate(
 
 
 def print_scores(scores: "Scores", *, as_json: bool) -> None:
-    """The metrics, and in the table those of every label."""
+    """Print the metrics; the table has those of each label, too."""
     if as_json:
         print_json(scores.to_dict())
         return

@@ -1,4 +1,4 @@
-"""`spanlab push`: a model folder to the Hugging Face hub."""
+"""`spanlab push`: upload a model folder to the Hugging Face hub."""
 
 from typing import Annotated
 
@@ -9,12 +9,12 @@ from spanlab.cli.output import print_json
 
 def push(
     model: Annotated[str, typer.Argument(help="Model folder or run folder.")],
-    repository: Annotated[str, typer.Argument(metavar="REPO_ID", help="Such as name/model.")],
+    repository: Annotated[str, typer.Argument(metavar="REPO_ID", help="Repository, such as name/model.")],
     private: Annotated[bool, typer.Option("--private", help="Make a new repository private.")] = False,
-    message: Annotated[str, typer.Option(help="Of the commit.")] = "Upload a SpanLab model",
-    as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
+    message: Annotated[str, typer.Option(help="Commit message.")] = "Upload a SpanLab model",
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Send a model folder with its card to the hub; log in with `hf auth login` first.
+    """Upload a model folder with its card to the hub; log in with `hf auth login` first.
 
     Example: spanlab push run name/sentiment
     """

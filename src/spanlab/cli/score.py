@@ -1,4 +1,4 @@
-"""`spanlab score`: a task's metrics on any system's output."""
+"""`spanlab score`: the metrics of a task on the output of any system."""
 
 from typing import Annotated
 
@@ -12,12 +12,13 @@ def score(
     task: Annotated[str, typer.Argument(help="classification, similarity, …")],
     gold: Annotated[str, typer.Option(help="Labelled file.")],
     predicted: Annotated[
-        str, typer.Option(help="Predictions, in the form of `spanlab predict --json` or of the field.")
+        str,
+        typer.Option(help="Predictions, from `spanlab predict --json` or in a standard format of the task."),
     ],
     columns: ColumnsOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the scores as JSON.")] = False,
 ) -> None:
-    """Score predictions against a labelled file; they are matched by id, else by order.
+    """Score predictions against a labelled file; examples are matched by id, or else by order.
 
     Example: spanlab score classification --gold dev.jsonl --predicted theirs.jsonl
     """
