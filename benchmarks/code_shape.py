@@ -164,7 +164,7 @@ def exported_names(module: Module) -> set[str]:
     """What `__all__` lists."""
     for node in module.tree.body:
         if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "__all__" for t in node.targets):
-            return {each.value for each in ast.walk(node.value) if isinstance(each, ast.Constant)}
+            return {str(name.value) for name in ast.walk(node.value) if isinstance(name, ast.Constant)}
     return set()
 
 

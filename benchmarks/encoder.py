@@ -78,13 +78,13 @@ def training_steps(dropout: float, precision: str) -> dict[str, TrainingStep]:
         pooler=False,
         **TRAINED,  # type: ignore[arg-type]
     )
-    ours = nn.ModuleDict({"encoder": TransformerEncoder(config), "head": MaskedLMHead(config)}).train()
+    encoder, head = TransformerEncoder(config), MaskedLMHead(config)
+    ours = nn.ModuleDict({"encoder": encoder, "head": head}).train()
     theirs = transformers.BertForMaskedLM(peer_config(TRAINED, dropout)).train()
 
     def our_loss() -> Tensor:
-        hidden_KD = ours["encoder"](ids).hidden.flatten(0, 1)[positions]
-        head = ours["head"]
-        return project(head.features(hidden_KD), ours["encoder"].word_table, head.bias, targets).total / len(targets)
+        hidden_KD = encoder(ids).hidden.flatten(0, 1)[positions]
+        return project(head.features(hidden_KD), encoder.word_table, head.bias, targets).total / len(targets)
 
     return {
         "spanlab": TrainingStep(ours, our_loss, precision),
@@ -104,7 +104,7 @@ def training_flops() -> float:
 
 def measure_training(rounds: int) -> dict[str, float]:
     """Ratios and shares of the machine's matrix speed for each precision, with and without dropout."""
-    result = {}
+    result: dict[str, float] = {}
     for precision, dtype in DTYPES.items():
         rate = gemm_rate(dtype)
         for dropout in (0.1, 0.0):

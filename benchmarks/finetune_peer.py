@@ -65,7 +65,7 @@ class Peer:
 
     def copy_head(self, model: Any, layer: nn.Module) -> None:  # noqa: ANN401
         """Give the model the weights of our head."""
-        model.classifier.load_state_dict(layer.classifier.state_dict())  # type: ignore[union-attr, operator]
+        model.classifier.load_state_dict(layer.classifier.state_dict())  # type: ignore[union-attr]
 
     def collate(self, features: Sequence[Feature]) -> dict[str, Tensor]:
         """A batch padded to its longest sequence."""
@@ -264,7 +264,7 @@ class AnswerPeer(Peer):
 
     def copy_head(self, model: Any, layer: nn.Module) -> None:  # noqa: ANN401
         """Give the model the weights of our head."""
-        model.qa_outputs.load_state_dict(layer.ends.state_dict())  # type: ignore[union-attr, operator]
+        model.qa_outputs.load_state_dict(layer.ends.state_dict())  # type: ignore[union-attr]
 
     def masked_loss(self, model: Any, batch: dict[str, Tensor]) -> Tensor:  # noqa: ANN401
         """The loss over the tokens of each window. The model's own counts padding as places for an answer, too."""

@@ -53,7 +53,7 @@ def with_beams(model: Predictor) -> Predictor:
     task = model.model.tasks["generation"]
     wider = Generation(replace(task.config, beams=BEAMS), task.fitted)
     heads = {"generation": wider.head(model.model.encoder)}
-    return Predictor(replace(model.model, tasks={"generation": wider}, heads=heads), model.place)
+    return Predictor(replace(model.model, tasks={"generation": wider}, heads=heads), model.process)
 
 
 def score(model: Predictor, path: Path) -> dict[str, float]:

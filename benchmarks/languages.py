@@ -71,8 +71,8 @@ def split_articles(name: str) -> Split:
     def split(data: Path, folder: Path) -> tuple[Path, Path]:
         document = json.loads((data / name).read_text(encoding="utf-8"))
         paths = folder / "train.json", folder / "test.json"
-        for path, chosen in zip(paths, (lambda number: number % 5 < 4, lambda number: number % 5 == 4), strict=True):
-            articles = [article for number, article in enumerate(document["data"]) if chosen(number)]
+        for path, remainders in zip(paths, (range(4), range(4, 5)), strict=True):
+            articles = [article for index, article in enumerate(document["data"]) if index % 5 in remainders]
             path.write_text(json.dumps({**document, "data": articles}, ensure_ascii=False), encoding="utf-8")
         return paths
 

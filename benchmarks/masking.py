@@ -52,7 +52,7 @@ def make_batches(count: int, tokens: list[str]) -> list[TokenBatch]:
         )
         ids[:, 0], ids[:, -1] = CLS, SEP
         indices = np.arange(number * SEQUENCES, (number + 1) * SEQUENCES)
-        batches.append(batch_sequences(ids, ~goes_on, layout, indices=indices))
+        batches.append(batch_sequences(list(ids), list(~goes_on), layout, indices=indices))
     return batches
 
 

@@ -109,9 +109,9 @@ class Trained:
 
     @property
     def parameters(self) -> int:
-        """Of the encoder, the heads, and what tasks have of their own."""
+        """Of the encoder, the heads and the task adapters."""
         kept = self.model.model
-        modules: list[Any] = [kept.encoder, *kept.heads.values(), *kept.own.values()]
+        modules: list[Any] = [kept.encoder, *kept.heads.values(), *kept.adapters.values()]
         return sum(weight.numel() for module in modules for weight in module.parameters())
 
 

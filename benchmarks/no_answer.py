@@ -68,7 +68,7 @@ def always_answering(model: Predictor, path: Path) -> float:
     task = model.model.tasks[name]
     bold = QuestionAnswering(task.config, replace(task.fitted, thresholds={}))
     loud: TaskModel = replace(model.model, tasks={name: bold})
-    return Predictor(loud, model.place).evaluate(str(path)).metrics["f1"]
+    return Predictor(loud, model.process).evaluate(str(path)).metrics["f1"]
 
 
 def never_answering(rows: Sequence[dict[str, Any]]) -> float:

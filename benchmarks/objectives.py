@@ -81,31 +81,33 @@ def span_batch() -> ExampleBatch:
 
 def gathered_loss(model: Mixture, batch: TensorBatch) -> Tensor:
     """Logits of all predicted tokens at once."""
+    boundaries = batch.boundaries
+    assert boundaries is not None
     encoded, mlm, sbo = encode(model.encoder, batch), model.heads["mlm"], model.heads["sbo"]
     hidden, table = encoded.hidden_ND, encoded.word_table_VE
     mlm_logits = mlm(hidden[batch.positions], table)
-    sbo_logits = sbo(hidden[batch.boundaries.left], hidden[batch.boundaries.right], batch.boundaries.offsets, table)
-    return F.cross_entropy(mlm_logits.float(), batch.targets) + F.cross_entropy(
-        sbo_logits.float(), batch.boundaries.targets
-    )
+    sbo_logits = sbo(hidden[boundaries.left], hidden[boundaries.right], boundaries.offsets, table)
+    return F.cross_entropy(mlm_logits.float(), batch.targets) + F.cross_entropy(sbo_logits.float(), boundaries.targets)
 
 
 class Everywhere:
     """Logits at every position and at every slot of every span, most of them ignored."""
 
     def __init__(self, batch: TensorBatch, slots: int) -> None:
+        boundaries = batch.boundaries
+        assert boundaries is not None
         self.labels_N = torch.full_like(batch.input_ids, -100)
         self.labels_N[batch.positions] = batch.targets
-        begins = batch.boundaries.offsets == 0
-        sequence = (batch.boundaries.left[begins] // LENGTH).tolist()
+        begins = boundaries.offsets == 0
+        sequence = (boundaries.left[begins] // LENGTH).tolist()
         most = max(sequence.count(row) for row in range(BATCH))
         rank = torch.tensor([sequence[:place].count(row) for place, row in enumerate(sequence)])
         slot_P = torch.tensor(sequence) * most + rank
         self.offsets = torch.arange(slots).repeat(BATCH * most)
         self.left, self.right = (torch.zeros(BATCH * most, dtype=torch.long) for _ in range(2))
-        self.left[slot_P], self.right[slot_P] = batch.boundaries.left[begins], batch.boundaries.right[begins]
+        self.left[slot_P], self.right[slot_P] = boundaries.left[begins], boundaries.right[begins]
         self.targets = torch.full((BATCH * most, slots), -100)
-        self.targets[slot_P[torch.cumsum(begins, 0) - 1], batch.boundaries.offsets] = batch.boundaries.targets
+        self.targets[slot_P[torch.cumsum(begins, 0) - 1], boundaries.offsets] = boundaries.targets
         self.slots = slots
 
     def loss(self, model: Mixture, batch: TensorBatch) -> Tensor:

@@ -92,7 +92,7 @@ def _target_characters(sample: Sample) -> tuple[int, int]:
     )
     if first == null:
         return 0, 0
-    return int(sample.features["starts"][first - begin]), int(sample.features["ends"][last - begin])  # type: ignore[call-overload]
+    return int(sample.features["starts"][first - begin]), int(sample.features["ends"][last - begin])
 
 
 def results_stand_in_their_text(results: Sequence[Any]) -> dict[str, int]:

@@ -152,8 +152,12 @@ def compare(corpus: Path, tokenizer_file: Path, precision: str, arguments: argpa
         seconds["Trainer"] = peer.seconds
         if number:  # the first round warms up
             data_shares.append(ours.data_seconds(arguments.steps) / seconds["spanlab"])
-            for name, side in (("spanlab", ours), ("spanlab spanbert", spans), ("Trainer", peer)):
-                rates[name].append(side.tokens / seconds[name])
+            for name, tokens in (
+                ("spanlab", ours.tokens),
+                ("spanlab spanbert", spans.tokens),
+                ("Trainer", peer.tokens),
+            ):
+                rates[name].append(tokens / seconds[name])
     for name, found in rates.items():
         print(f"{precision} {name:17s} {max(found):9,.0f} tokens/s", flush=True)
     return {

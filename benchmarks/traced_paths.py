@@ -56,7 +56,7 @@ class Passed:
             yield
         finally:
             sys.setprofile(None)
-            threading.setprofile(None)  # type: ignore[arg-type]
+            threading.setprofile(None)
 
     def _note(self, frame: FrameType, event: str, _: object) -> None:
         """A function of the package, or one that `dataclass` wrote for it, is called."""
@@ -161,5 +161,7 @@ def write_checkpoint(package: Path) -> dict[str, Any]:
 
 if __name__ == "__main__":
     path, package = sys.argv[1], Path(sys.argv[2])
-    found = {"setup": lambda _: set_up() or {}, "question": ask, "sentence": write_checkpoint}[path](package)
-    sys.stdout.write(json.dumps(found) + "\n")
+    if path == "setup":
+        set_up()
+    passed_files = {} if path == "setup" else {"question": ask, "sentence": write_checkpoint}[path](package)
+    sys.stdout.write(json.dumps(passed_files) + "\n")

@@ -6,6 +6,8 @@
 Needs the `hf` extra, and no network: tokenizer and model are made from the text below.
 """
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch.utils.data import DataLoader
@@ -41,9 +43,9 @@ def main(steps: int = 40) -> tuple[float, float]:
     head = spanlab.SpanBoundaryHead(64, tokenizer.vocab_size)
     optimizer = torch.optim.AdamW([*model.parameters(), *head.parameters()], lr=2e-3)
     masking = spanlab.SpanMasking(tokenizer, seed=0)
-    loader = DataLoader(features, batch_size=16, collate_fn=masking)
+    loader: DataLoader[Any] = DataLoader(features, batch_size=16, collate_fn=masking)  # type: ignore[arg-type]
 
-    losses = []
+    losses: list[float] = []
     while len(losses) < steps:
         for batch in loader:
             output = model(

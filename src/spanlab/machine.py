@@ -124,7 +124,7 @@ def has_bf16_instructions() -> bool:
     import torch
 
     there = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
-    built_in = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+    built_in = torch.backends.mkldnn.is_available()
     return bool(there and built_in and torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
