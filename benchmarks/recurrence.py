@@ -27,7 +27,7 @@ def contenders(sequences: int, cells: int, width: int) -> dict[str, Callable[[],
     theirs = nn.LSTM(width, cells, proj_size=width)
 
     def bounded() -> None:
-        ours(x_NP, ours.begin(sequences), [sequences] * STEPS)[0].sum().backward()
+        ours(x_NP, ours.initial_state(sequences), [sequences] * STEPS)[0].sum().backward()
 
     def unbounded() -> None:
         theirs(x_NP.view(STEPS, sequences, width))[0].sum().backward()
@@ -40,7 +40,7 @@ def contenders(sequences: int, cells: int, width: int) -> dict[str, Callable[[],
 
 def plain_loop(layer: ProjectedLSTM, x_NP: Tensor, sequences: int) -> Tensor:
     """The same numbers step by step, left to autograd."""
-    gates_N4C, state = layer.input(x_NP), layer.begin(sequences)
+    gates_N4C, state = layer.input(x_NP), layer.initial_state(sequences)
     hidden, cell, outs = state.hidden_BP, state.cell_BC, []
     for part in gates_N4C.split(sequences):
         i, f, g, o = (part + hidden @ layer.recurrent.t()).chunk(4, dim=1)
