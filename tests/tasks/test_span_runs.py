@@ -66,6 +66,8 @@ def test_entities_are_redacted_from_the_command_line(tiny_model: Path, tmp_path:
     told = json.loads(run_here(*arguments).stdout)
     assert set(told) == {"id", "windows", "truncated", "text"}
     assert told["text"].startswith("[PER] met Captain [PER] on [LOC] before dawn.")
+    shown = run_here("predict", str(tmp_path / "run"), "--input", str(texts), "--format", "conll2003").stdout
+    assert shown.splitlines()[:2] == ["Anna B-PER", "met O"]
 
 
 def test_mistakes_of_entities_and_answers() -> None:

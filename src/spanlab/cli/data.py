@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spanlab.cli.columns import ColumnsOption, split_columns
+from spanlab.cli.options import ColumnsOption, split_columns
 from spanlab.cli.output import note, print_json, print_table
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from spanlab.cli.columns import ColumnsOption, split_columns
+from spanlab.cli.options import ColumnsOption, split_columns
 from spanlab.cli.output import note
 from spanlab.errors import InputError
 

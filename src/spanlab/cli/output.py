@@ -1,34 +1,16 @@
-"""How commands speak: results to stdout as tables or JSON, progress and notes to stderr."""
+"""What commands print: results to stdout as tables or JSON, progress and notes to stderr."""
 
-import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import typer
 
-DIGITS = 6
-"""Significant digits of numbers in JSON: further ones depend on the CPU, on threads and on what else is in a batch."""
-
-
-def to_json(value: object) -> str:
-    """One line of JSON."""
-    return json.dumps(_rounded(value), ensure_ascii=False)
+from spanlab.inference.writers import to_json
 
 
 def print_json(result: Mapping[str, Any]) -> None:
     """One JSON object on stdout, for scripts."""
     typer.echo(to_json(result))
-
-
-def _rounded(value: object) -> object:
-    """The same with every number that is not whole in its significant digits."""
-    if isinstance(value, float):
-        return float(f"{value:.{DIGITS}g}")
-    if isinstance(value, Mapping):
-        return {key: _rounded(item) for key, item in value.items()}
-    if isinstance(value, tuple | list):
-        return [_rounded(item) for item in value]
-    return value
 
 
 def print_table(rows: Iterable[tuple[str, str]], *, title: str | None = None) -> None:

@@ -1,122 +1,129 @@
-"""`spanlab predict`: a model's results on a file or on standard input."""
+"""`spanlab predict`: the results of a model for a file or for standard input."""
 
-from collections.abc import Iterator
+import sys
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
-from spanlab.cli.columns import ColumnsOption, split_columns
-from spanlab.cli.predictions import prepare_output, tell, told, write_conll
-from spanlab.cli.together import answers_together
+from spanlab.cli.options import ColumnsOption, DeviceOption, split_columns
+from spanlab.cli.output import note
 from spanlab.errors import InputError
+from spanlab.inference.writers import OutputFormat, add_clusters, count_lines, find_format, write_beside, write_file
 
-if TYPE_CHECKING:
-    from spanlab.tasks.formats.row import Row
-    from spanlab.tasks.result import Result
-    from spanlab.training.config import Device
+_TRIPLES = {".csv": "triples-csv", ".nt": "triples-nt"}
 
 
 def predict(
     model: Annotated[str, typer.Argument(help="Model folder, run folder or Hugging Face id.")],
     source: Annotated[
-        str, typer.Option("--input", help="File as for training, labels not needed; - reads JSON lines.")
+        str, typer.Option("--input", help="File as for training, labels not needed; - reads JSON lines from stdin.")
     ] = "-",
-    output: Annotated[Path | None, typer.Option(help="Write JSON lines here.")] = None,
+    output: Annotated[Path | None, typer.Option(help="Write the results here, as JSON lines by default.")] = None,
+    format_: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            help="json, text; ner: redacted, conll2003; coref: resolved, conll2012; qa: squad; relation: triples-csv, "
+            "triples-nt.",
+            show_default="json to files, text to the terminal",
+        ),
+    ] = None,
     task: Annotated[
-        str | None, typer.Option(help="Which task, where the model has several; a,b or all answers them together.")
+        str | None, typer.Option(help="Which task of a model with several; a,b or all predicts several at once.")
     ] = None,
     columns: ColumnsOption = None,
-    batch_tokens: Annotated[int, typer.Option(min=1, help="The most tokens computed at once.")] = 16384,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with an output that was not finished.")] = False,
+    batch_tokens: Annotated[int, typer.Option(min=1, help="Tokens in a batch, at most.")] = 16384,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue an unfinished output.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output.")] = False,
-    engine: Annotated[Literal["local", "ray"], typer.Option(help="Here, or on a Ray cluster.")] = "local",
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="With --engine ray: how many; one a CPU by default.")
-    ] = None,
-    device: Annotated[Literal["auto", "cpu", "cuda", "mps"], typer.Option(help="Where the model runs.")] = "auto",
-    redact: Annotated[bool, typer.Option("--redact", help="Give the text with its entities replaced instead.")] = False,
-    resolve: Annotated[
-        bool, typer.Option("--resolve", help="Give the text with its pronouns resolved instead.")
-    ] = False,
+    engine: Annotated[Literal["local", "ray"], typer.Option(help="This machine, or a Ray cluster.")] = "local",
+    workers: Annotated[int | None, typer.Option(min=1, help="Ray workers; default: one for each CPU.")] = None,
+    device: DeviceOption = "auto",
+    redact: Annotated[bool, typer.Option("--redact", help="Write texts with entities replaced by labels.")] = False,
+    resolve: Annotated[bool, typer.Option("--resolve", help="Write texts with pronouns replaced by names.")] = False,
     triples: Annotated[
         Path | None, typer.Option(help="Also write relations as triples with their sources: .csv or .nt.")
     ] = None,
-    coref: Annotated[str | None, typer.Option(help="Model whose clusters join the entities of --triples.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object an input.")] = False,
+    coref: Annotated[str | None, typer.Option(help="Coreference model that joins the entities of --triples.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object for each input.")] = False,
 ) -> None:
-    """Predict for every example of a file, in its order.
+    """Predict every example of a file, in order.
 
     Example: spanlab predict run --input texts.txt --json
     """
     from spanlab.inference.load import load
     from spanlab.tasks.formats.reading import read_rows
+    from spanlab.tasks.formats.row import joint_shape
 
     predictor = load(model, device=device)
-    together = task is not None and (task == "all" or "," in task)
-    name = "" if together else predictor.model.name_of(task)
-    kind = "several" if together else predictor.model.tasks[name].name
-    _refuse_other_tasks(kind, model, redact=redact, resolve=resolve, triples=triples is not None)
-    _check_triples(triples, coref, resume=resume, overwrite=overwrite)
-    done = prepare_output(output, resume=resume, overwrite=overwrite)
-    if task is not None and together:
-        several = answers_together(predictor, task, source, columns, batch_tokens=batch_tokens, done=done)
-        tell(several, output, done, as_json=as_json)
-        return
-    chosen = predictor.model.tasks[name]
-    rows = islice(read_rows(source, chosen.shape, split_columns(columns)), done, None)
-    if engine == "local":
-        results = predictor.predict_rows(rows, task=name, batch_tokens=batch_tokens, first=done)
+    joint = task is not None and (task == "all" or "," in task)
+    names = predictor.model.names_of(task.split(",") if task is not None and "," in task else task)
+    task_name = "several" if joint else predictor.model.tasks[names[0]].name
+    output_format = _choose_format(task_name, output, format_, redact=redact, resolve=resolve)
+    beside = _choose_triples(task_name, triples, coref, resume=resume, overwrite=overwrite)
+    done = _results_before(output, output_format, resume=resume, overwrite=overwrite)
+    shape = joint_shape([predictor.model.tasks[name].shape for name in names])
+    rows = islice(read_rows(source, shape, split_columns(columns)), done, None)
+    results: Any
+    if joint:
+        results = predictor.predict_together(rows, tasks=names, batch_tokens=batch_tokens, first=done)
+    elif engine == "ray":
+        from spanlab.inference.ray import RayPrediction, predict_on_ray
+
+        # Workers may run elsewhere: a folder by its absolute path.
+        folder = str(Path(model).resolve()) if Path(model).exists() else model
+        job = RayPrediction(model=folder, task=names[0], batch_tokens=batch_tokens, device=device)
+        results = predict_on_ray(job, rows, first=done, workers=workers)
     else:
-        results = _on_ray(model, name, device, rows, batch_tokens=batch_tokens, first=done, workers=workers)
-    if triples is not None:
-        from spanlab.workflows.triples import write_triples
-
-        results = write_triples(results, triples, None if coref is None else load(coref, device=device))
-    if chosen.name == "coref" and output is not None and output.suffix == ".conll":
-        write_conll(results, output, resume=resume)
+        results = predictor.predict_rows(rows, task=names[0], batch_tokens=batch_tokens, first=done)
+    if beside is not None and triples is not None:
+        results = add_clusters(results, load(coref, device=device)) if coref is not None else results
+        results = write_beside(beside, results, triples)
+    if output is not None:
+        note(f"{output}: {write_file(output_format, results, output, done=done)} results")
         return
-    tell(map(told(redact=redact, resolve=resolve), results), output, done, as_json=as_json)
+    for text in output_format.texts(results, for_people=not as_json and format_ is None):
+        typer.echo(text, nl=False)
+        sys.stdout.flush()
 
 
-def _refuse_other_tasks(task: str, model: str, *, redact: bool, resolve: bool, triples: bool) -> None:
-    """Refuse what only one task can be asked for."""
-    for asked, option, what, wanted in (
-        (redact, "--redact", "entities", "ner"),
-        (resolve, "--resolve", "coreference", "coref"),
-        (triples, "--triples", "relations", "relation"),
-    ):
-        if asked and task != wanted:
-            raise InputError(f"{option} is for {what}, and the task is {task}", path=model)
+def _choose_format(task: str, output: Path | None, name: str | None, *, redact: bool, resolve: bool) -> OutputFormat:
+    """The format that the options ask for; by default JSON lines, and CoNLL-2012 for coreference to a .conll file."""
+    if sum((name is not None, redact, resolve)) > 1:
+        raise InputError("--format, --redact and --resolve exclude each other", fix="give one of them")
+    if redact:
+        return find_format("redacted", task, option="--redact")
+    if resolve:
+        return find_format("resolved", task, option="--resolve")
+    columns = task == "coref" and output is not None and output.suffix == ".conll"
+    return find_format(name or ("conll2012" if columns else "json"), task)
 
 
-def _check_triples(triples: Path | None, coref: str | None, *, resume: bool, overwrite: bool) -> None:
-    """Refuse what cannot become triples before anything is computed."""
+def _choose_triples(
+    task: str, triples: Path | None, coref: str | None, *, resume: bool, overwrite: bool
+) -> OutputFormat | None:
+    """The format of `--triples`; what cannot become triples is refused before anything is computed."""
     if triples is None:
         if coref is not None:
             raise InputError("--coref joins the entities of triples", fix="give --triples FILE.csv or FILE.nt, too")
-        return
+        return None
+    if triples.suffix.lower() not in _TRIPLES:
+        raise InputError("triples are written as a table or a graph", path=triples, fix="use a name in .csv or .nt")
+    beside = find_format(_TRIPLES[triples.suffix.lower()], task, option="--triples")
     if resume:
-        raise InputError("--triples needs the results of all inputs", fix="leave --resume out")
+        raise InputError("--triples needs the results of all inputs", fix="leave out --resume")
     if triples.exists() and not overwrite:
-        raise InputError("is there already", path=triples, fix="choose another --triples, or --overwrite")
+        raise InputError("file exists", path=triples, fix="use another --triples, or --overwrite")
+    return beside
 
 
-def _on_ray(
-    model: str,
-    task: str,
-    device: "Device",
-    rows: "Iterator[Row | InputError]",
-    *,
-    batch_tokens: int,
-    first: int,
-    workers: int | None,
-) -> "Iterator[Result]":
-    """The same results by workers of a cluster."""
-    from spanlab.inference.ray import RayPrediction, predict_on_ray
-
-    # A folder by its whole path: a worker need not run where the command was given.
-    folder = str(Path(model).resolve()) if Path(model).exists() else model
-    wanted = RayPrediction(model=folder, task=task, batch_tokens=batch_tokens, device=device)
-    return predict_on_ray(wanted, rows, first=first, workers=workers)
+def _results_before(output: Path | None, output_format: OutputFormat, *, resume: bool, overwrite: bool) -> int:
+    """How many results an output to be resumed has."""
+    if resume and output_format.record is None:
+        raise InputError("--resume is for JSON lines", path=output, fix="use --overwrite, or another format")
+    if output is None or not output.exists() or overwrite:
+        return 0
+    if not resume:
+        raise InputError("file exists", path=output, fix="use --overwrite or --resume")
+    return count_lines(output)

@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
-from spanlab.cli.columns import ColumnsOption, split_columns
 from spanlab.cli.evaluate import print_scores
+from spanlab.cli.options import ColumnsOption, split_columns
 
 
 def score(

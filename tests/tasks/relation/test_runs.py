@@ -13,9 +13,9 @@ import torch
 
 from spanlab.inference.load import load
 from spanlab.inference.predictor import Predictor
+from spanlab.inference.writers import add_clusters, find_format, write_beside
 from spanlab.tasks.formats.row import Row
 from spanlab.tasks.relation.data import RelationResult
-from spanlab.workflows.triples import write_triples
 from tests.cli.run import run_here
 from tests.tasks.relation.test_files import SEMEVAL
 from tests.tasks.relation.test_task import ENTITIES, ROWS, SINGLE, TEXT, fit, gold, told
@@ -82,7 +82,7 @@ def test_from_sample_data_to_triples_on_the_command_line(tiny_model: Path, tmp_p
     assert {(row["subject"], row["relation"], row["object"]) for row in rows} == gold(ROWS[0])
     assert {row["source"] for row in rows} == {"0"}
     for arguments, words in (
-        (("--triples", str(table)), "is there already"),
+        (("--triples", str(table)), "file exists"),
         (("--triples", str(tmp_path / "triples.txt")), ".csv or .nt"),
         (("--coref", str(tmp_path / "run")), "give --triples"),
         (("--triples", str(tmp_path / "x.nt"), "--coref", str(tmp_path / "run")), "not a coreference model"),
@@ -143,7 +143,8 @@ def test_a_coreference_model_joins_the_entities_of_triples(tmp_path: Path) -> No
     task, examples = fit(ROWS, head="joint")
     results: Iterator[Any] = iter([task.read_result(Row(values=ROWS[0]), 0, examples[0])])
     path = tmp_path / "x.csv"
-    assert len(list(write_triples(results, path, cast(Predictor, CorefModel())))) == 1
+    joined = add_clusters(results, cast(Predictor, CorefModel()))
+    assert len(list(write_beside(find_format("triples-csv", "relation"), joined, path))) == 1
     with path.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     assert [row["subject"] for row in rows if row["relation"] == "was in"] == ["O'Neill", "O'Neill", "Mr. Brown"]

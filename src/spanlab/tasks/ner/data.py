@@ -27,6 +27,14 @@ class NerExample:
     """In the order of the text."""
     row: Row = field(repr=False, compare=False)
 
+    @property
+    def words(self) -> tuple[tuple[int, int], ...] | None:
+        """The words of a column file, as character spans; None for other inputs."""
+        words = self.row.values.get("words")
+        if not isinstance(words, list) or not all(isinstance(word, list) and len(word) == 2 for word in words):
+            return None
+        return tuple((start, end) for start, end in words)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Entity:
@@ -46,6 +54,8 @@ class NerResult(Result):
     spans: tuple[Entity, ...]
     source: str = field(metadata={"json": False})
     """The text."""
+    words: tuple[tuple[int, int], ...] | None = field(default=None, metadata={"json": False})
+    """The words of a column file, as character spans; None for other inputs."""
 
     def redacted(self, mark: str = "[{label}]") -> str:
         """The text with every entity replaced; of nested ones the outermost."""

@@ -141,7 +141,9 @@ class NamedEntities(Task[NerExample, NerResult]):
             for start, end, label, score in self._method.decode(samples, outputs)
         ]
         entities.sort(key=lambda entity: (entity.start, entity.end))
-        return NerResult(**about(index, example.id, samples), spans=tuple(entities), source=example.text)
+        return NerResult(
+            **about(index, example.id, samples), spans=tuple(entities), source=example.text, words=example.words
+        )
 
     # ---- score
 

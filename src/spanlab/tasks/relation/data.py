@@ -50,6 +50,10 @@ class RelationExample:
         return _for_scorer(self.entities or (), self.relations)
 
 
+Clusters = Sequence[Sequence[Sequence[int]]]
+"""Mentions of a text as start and end, in characters."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class ScoredRelation:
     """From entity `head` to entity `tail`, by their index in the result."""
@@ -68,6 +72,8 @@ class RelationResult(Result):
     relations: tuple[ScoredRelation, ...]
     source: str = field(metadata={"json": False})
     """The text."""
+    clusters: Clusters = field(default=(), metadata={"json": False})
+    """Coreference clusters of the text, by another model: they join its entities in triples."""
 
     @property
     def predicted(self) -> EntityRelations:

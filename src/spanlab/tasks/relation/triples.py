@@ -1,30 +1,16 @@
-"""Relations over many documents as triples with their sources: a table (CSV) or a graph (N-Triples).
+"""The relations of a document as triples with their source.
 
-What enters are results, document by document, each with coreference clusters of the same text or none; what leaves is
-one row per occurrence, or a graph in which equal names of one type are one node. Entities of one cluster are one node,
-named by the longest of their names. Across documents, entities are matched by name alone, ignoring case; two people of
-one name can be told apart by the sources, which every statement has.
+What enters is a result, with coreference clusters of the same text or none; what leaves is a `Triple` for each
+occurrence. The entities of a cluster are one, under the longest of their names. Across documents only names identify
+entities: two people of one name can be told apart by the sources of their triples alone. `inference/writers.py` writes
+triples as a table (CSV) and as a graph (N-Triples).
 """
 
-import csv
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import astuple, dataclass, fields
-from pathlib import Path
-from types import TracebackType
-from typing import Self
-from urllib.parse import quote
+from collections.abc import Iterator
+from dataclasses import dataclass
 
-from spanlab.errors import InputError
-from spanlab.tasks.relation.data import RelationResult
-
-Clusters = Sequence[Sequence[Sequence[int]]]
-"""Of one text: mentions as start and end, in characters."""
-_RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
-_LABEL = "<http://www.w3.org/2000/01/rdf-schema#label>"
-_SOURCE = "<http://purl.org/dc/terms/source>"
-_DOUBLE = "<http://www.w3.org/2001/XMLSchema#double>"
-_ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"})
+from spanlab.tasks.relation.data import Clusters, RelationResult
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,95 +86,3 @@ def _entities_of(result: RelationResult, start: int, end: int) -> list[int]:
     same = [index for index, span in enumerate(spans) if span == (start, end)]
     inside = [index for index, span in enumerate(spans) if start <= span[0] and span[1] <= end]
     return same or (inside if len(inside) == 1 and result.entities[inside[0]].end == end else [])
-
-
-class TripleTable:
-    """A CSV file, one row per occurrence."""
-
-    def __init__(self, path: Path) -> None:
-        self._file = path.open("w", encoding="utf-8", newline="")
-        self._rows = csv.writer(self._file)
-        self._rows.writerow([field.name for field in fields(Triple)])
-
-    def write(self, triple: Triple) -> None:
-        """Add a row."""
-        self._rows.writerow(astuple(triple))
-
-    def close(self) -> None:
-        """Finish the file."""
-        self._file.close()
-
-
-class TripleGraph:
-    """An N-Triples file: nodes with type and name, facts, and for each occurrence a statement about its fact."""
-
-    def __init__(self, path: Path) -> None:
-        self._file = path.open("w", encoding="utf-8", newline="\n")
-        self._written: set[str] = set()
-        self._statements = 0
-
-    def write(self, triple: Triple) -> None:
-        """Add the nodes and the fact, if they are new, and a statement with this document as its source."""
-        subject = self._node(triple.subject, triple.subject_type)
-        object_ = self._node(triple.object, triple.object_type)
-        relation = _iri("relation", triple.relation)
-        self._once(f"{subject} {relation} {object_} .")
-        statement = f"_:s{self._statements}"
-        self._statements += 1
-        for predicate, value in (
-            (f"<{_RDF}type>", f"<{_RDF}Statement>"),
-            (f"<{_RDF}subject>", subject),
-            (f"<{_RDF}predicate>", relation),
-            (f"<{_RDF}object>", object_),
-            (_SOURCE, _literal(triple.source)),
-            (_iri("score"), f'"{triple.score}"^^{_DOUBLE}'),
-        ):
-            self._file.write(f"{statement} {predicate} {value} .\n")
-
-    def close(self) -> None:
-        """Finish the file."""
-        self._file.close()
-
-    def _node(self, name: str, label: str) -> str:
-        node = _iri("entity", label, name.casefold())
-        self._once(f"{node} <{_RDF}type> {_iri('type', label)} .")
-        self._once(f"{node} {_LABEL} {_literal(name)} .")
-        return node
-
-    def _once(self, line: str) -> None:
-        if line not in self._written:
-            self._written.add(line)
-            self._file.write(line + "\n")
-
-
-class TripleFile:
-    """A file of triples, CSV or N-Triples by its suffix; a context manager."""
-
-    def __init__(self, path: Path) -> None:
-        writers: dict[str, type[TripleTable | TripleGraph]] = {".csv": TripleTable, ".nt": TripleGraph}
-        if path.suffix.lower() not in writers:
-            raise InputError("triples are written as a table or a graph", path=path, fix="name the file .csv or .nt")
-        self._file = writers[path.suffix.lower()](path)
-        self.count = 0
-
-    def add(self, result: RelationResult, clusters: Clusters = ()) -> None:
-        """The relations of one document."""
-        for triple in document_triples(result, clusters):
-            self._file.write(triple)
-            self.count += 1
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._file.close()
-
-
-def _iri(*parts: str) -> str:
-    return f"<urn:spanlab:{':'.join(quote(part, safe='') for part in parts)}>"
-
-
-def _literal(text: str) -> str:
-    return f'"{text.translate(_ESCAPES)}"'

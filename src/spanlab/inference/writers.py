@@ -1,0 +1,317 @@
+"""Predictions as text: every output format of `spanlab predict` in one table.
+
+What enters is a stream of results, of one task or (a mapping by task) of several; what leaves is a stream of text, one
+piece a result, to be written to a file or printed. A new format is a function and a row in `FORMATS`.
+
+| name | tasks | |
+|---|---|---|
+| json | all | one JSON object a line, as `Result.to_dict` has it |
+| text | all | one line a result for people: its id and `name=value`, separated by tabs |
+| redacted | ner | JSON lines of the texts with their entities replaced by labels |
+| resolved | coref | JSON lines of the texts with their pronouns replaced by names |
+| conll2003 | ner | a word and its IOB2 tag a line, a blank line after each text; nested entities lose the inner ones |
+| conll2012 | coref | documents in the columns of CoNLL-2012 |
+| squad | qa | SQuAD's prediction file, `{id: answer}` |
+| triples-csv | relation | one row a relation, with its source |
+| triples-nt | relation | a graph in N-Triples: equal names of one type are one node, each relation names its source |
+
+Importing this module loads nothing heavy.
+"""
+
+import csv
+import io
+import json
+from bisect import bisect_left, bisect_right
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import astuple, fields, replace
+from itertools import chain, count, islice, pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote
+
+from spanlab.errors import InputError
+
+if TYPE_CHECKING:
+    from spanlab.inference.predictor import Predictor
+    from spanlab.tasks.coref.data import CorefResult
+    from spanlab.tasks.ner.data import Entity, NerResult
+    from spanlab.tasks.qa.data import QaResult
+    from spanlab.tasks.relation.data import RelationResult
+    from spanlab.tasks.result import Result
+
+DIGITS = 6
+"""Significant digits of numbers in JSON: further ones depend on the CPU, on threads and on what else is in a batch."""
+_NOT_IN_TEXT = ("id", "windows", "scores", "nbest")
+_PORTION = 256
+"""Documents whose coreference clusters are predicted at once."""
+_RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
+_LABEL = "<http://www.w3.org/2000/01/rdf-schema#label>"
+_SOURCE = "<http://purl.org/dc/terms/source>"
+_DOUBLE = "<http://www.w3.org/2001/XMLSchema#double>"
+_ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"})
+
+Record = dict[str, Any]
+
+
+class OutputFormat(NamedTuple):
+    """One row of the table: either `record`, for formats of one line a result, or `write`."""
+
+    name: str
+    tasks: tuple[str, ...]
+    """Empty: every task."""
+    record: Callable[[Any], Record] | None = None
+    """The JSON object of a result; files of such lines can be resumed."""
+    write: Callable[[Iterable[Any]], Iterator[str]] | None = None
+    """The text of a stream of results: one piece a result, with a header before and a footer after them if need be."""
+
+    def texts(self, results: Iterable[Any], *, for_people: bool = False) -> Iterator[str]:
+        """The text of results; `for_people`, records are lines to read in place of JSON."""
+        if self.write is not None:
+            return self.write(results)
+        assert self.record is not None
+        record, to_line = self.record, to_text_line if for_people else to_json
+        return (to_line(record(result)) + "\n" for result in results)
+
+
+def to_json(value: object) -> str:
+    """One line of JSON, numbers rounded to `DIGITS`."""
+    return json.dumps(_round(value), ensure_ascii=False)
+
+
+def _round(value: object) -> object:
+    if isinstance(value, float):
+        return float(f"{value:.{DIGITS}g}")
+    if isinstance(value, Mapping):
+        return {key: _round(item) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [_round(item) for item in value]
+    return value
+
+
+def to_text_line(record: Record) -> str:
+    """A record for people: its id and the values that matter, separated by tabs."""
+    hidden = _NOT_IN_TEXT if record["truncated"] else (*_NOT_IN_TEXT, "truncated")
+    cells = [record["id"]]
+    for name, value in record.items():
+        if name not in hidden:
+            text = f"{value:.4f}" if isinstance(value, float) else value if isinstance(value, str) else to_json(value)
+            cells.append(f"{name}={text}")
+    return "\t".join(cells)
+
+
+def full_record(result: "Result | Mapping[str, Result]") -> Record:
+    """Everything that a result holds; of several tasks, under `tasks` by name."""
+    if not isinstance(result, Mapping):
+        return result.to_dict()
+    results = list(result.values())
+    return {
+        "id": results[0].id,
+        "windows": max(result.windows for result in results),
+        "truncated": any(result.truncated for result in results),
+        "tasks": {name: result.to_dict() for name, result in result.items()},
+    }
+
+
+def redacted_record(result: "NerResult") -> Record:
+    """The text without its entities, and nothing that would reveal them."""
+    return {"id": result.id, "windows": result.windows, "truncated": result.truncated, "text": result.redacted()}
+
+
+def resolved_record(result: "CorefResult") -> Record:
+    """The text with its pronouns replaced."""
+    return {"id": result.id, "windows": result.windows, "truncated": result.truncated, "text": result.resolved()}
+
+
+def write_text(results: "Iterable[Result | Mapping[str, Result]]") -> Iterator[str]:
+    """Lines for people."""
+    return (to_text_line(full_record(result)) + "\n" for result in results)
+
+
+def write_conll_2003(results: "Iterable[NerResult]") -> Iterator[str]:
+    """Words and IOB2 tags; words are those of the input file if it had any, else found by rule."""
+    from spanlab.text.tag_schemes import spans_to_tags
+
+    for result in results:
+        entities = _outermost(result.spans)
+        words = _words_around(result, entities)
+        starts = [start for start, _ in words]
+        spans = [
+            (bisect_left(starts, entity.start), bisect_left(starts, entity.end), "_".join(entity.label.split()))
+            for entity in entities
+        ]
+        tags = spans_to_tags((span for span in spans if span[0] < span[1]), len(words), "IOB2")
+        lines = []
+        for (start, end), tag in zip(words, tags, strict=True):
+            word = result.source[start:end]
+            # A file may have the spaces of its texts as words: then only a tab can separate the columns.
+            lines.append(f"{word}\t{tag}\n" if word.isspace() else f"{word} {tag}\n")
+        yield "".join(lines) + "\n"
+
+
+def _outermost(entities: "Sequence[Entity]") -> "list[Entity]":
+    """Entities that share no character: of those that do, the first, and of those that start together the longest."""
+    kept: list[Entity] = []
+    for entity in sorted(entities, key=lambda entity: (entity.start, -entity.end)):
+        if not kept or entity.start >= kept[-1].end:
+            kept.append(entity)
+    return kept
+
+
+def _words_around(result: "NerResult", entities: "Sequence[Entity]") -> list[tuple[int, int]]:
+    """The words of a text as character spans, split where an entity starts or ends inside one."""
+    from spanlab.text.words import word_spans
+
+    cuts = sorted({edge for entity in entities for edge in (entity.start, entity.end)})
+    words: list[tuple[int, int]] = []
+    for start, end in result.words if result.words is not None else word_spans(result.source):
+        words += pairwise([start, *cuts[bisect_right(cuts, start) : bisect_left(cuts, end)], end])
+    return words
+
+
+def write_conll_2012(results: "Iterable[CorefResult]") -> Iterator[str]:
+    """A document a result."""
+    return (result.to_conll() for result in results)
+
+
+def write_squad(results: "Iterable[QaResult]") -> Iterator[str]:
+    """One JSON object of all answers by id, "" for none."""
+    separator = "{"
+    for result in results:
+        yield f"{separator}{to_json(result.id)}: {to_json(result.answer)}"
+        separator = ",\n "
+    yield "{}\n" if separator == "{" else "}\n"
+
+
+def write_triples_csv(results: "Iterable[RelationResult]") -> Iterator[str]:
+    """A table with a header, one row an occurrence of a relation."""
+    from spanlab.tasks.relation.triples import Triple, document_triples
+
+    yield _csv([[field.name for field in fields(Triple)]])
+    for result in results:
+        yield _csv(astuple(triple) for triple in document_triples(result, result.clusters))
+
+
+def _csv(rows: Iterable[Iterable[object]]) -> str:
+    text = io.StringIO(newline="")
+    csv.writer(text).writerows(rows)
+    return text.getvalue()
+
+
+def write_triples_nt(results: "Iterable[RelationResult]") -> Iterator[str]:
+    """Nodes with type and name, facts, and for each occurrence an RDF statement about its fact with its source."""
+    from spanlab.tasks.relation.triples import document_triples
+
+    written: set[str] = set()
+    statements = count()
+    for result in results:
+        lines = []
+        for triple in document_triples(result, result.clusters):
+            subject, subject_lines = _node(triple.subject, triple.subject_type)
+            object_, object_lines = _node(triple.object, triple.object_type)
+            relation = _iri("relation", triple.relation)
+            for line in (*subject_lines, *object_lines, f"{subject} {relation} {object_} .\n"):
+                if line not in written:
+                    written.add(line)
+                    lines.append(line)
+            statement = f"_:s{next(statements)}"
+            lines += [
+                f"{statement} {predicate} {value} .\n"
+                for predicate, value in (
+                    (f"<{_RDF}type>", f"<{_RDF}Statement>"),
+                    (f"<{_RDF}subject>", subject),
+                    (f"<{_RDF}predicate>", relation),
+                    (f"<{_RDF}object>", object_),
+                    (_SOURCE, _literal(triple.source)),
+                    (_iri("score"), f'"{triple.score}"^^{_DOUBLE}'),
+                )
+            ]
+        yield "".join(lines)
+
+
+def _node(name: str, label: str) -> tuple[str, tuple[str, str]]:
+    node = _iri("entity", label, name.casefold())
+    return node, (f"{node} <{_RDF}type> {_iri('type', label)} .\n", f"{node} {_LABEL} {_literal(name)} .\n")
+
+
+def _iri(*parts: str) -> str:
+    return f"<urn:spanlab:{':'.join(quote(part, safe='') for part in parts)}>"
+
+
+def _literal(text: str) -> str:
+    return f'"{text.translate(_ESCAPES)}"'
+
+
+FORMATS: tuple[OutputFormat, ...] = (
+    OutputFormat("json", (), record=full_record),
+    OutputFormat("text", (), write=write_text),
+    OutputFormat("redacted", ("ner",), record=redacted_record),
+    OutputFormat("resolved", ("coref",), record=resolved_record),
+    OutputFormat("conll2003", ("ner",), write=write_conll_2003),
+    OutputFormat("conll2012", ("coref",), write=write_conll_2012),
+    OutputFormat("squad", ("qa",), write=write_squad),
+    OutputFormat("triples-csv", ("relation",), write=write_triples_csv),
+    OutputFormat("triples-nt", ("relation",), write=write_triples_nt),
+)
+
+
+def find_format(name: str, task: str, *, option: str = "--format") -> OutputFormat:
+    """The row of a name, if it applies to a task; `option` is what a user typed to get it."""
+    fitting = {row.name: row for row in FORMATS if not row.tasks or task in row.tasks}
+    if name in fitting:
+        return fitting[name]
+    tasks = [", ".join(row.tasks) for row in FORMATS if row.name == name]
+    cause = f"is for {tasks[0]}, and the task is {task}" if tasks else f"{name} does not exist"
+    raise InputError(f"{option} {cause}", fix=f"use --format {', '.join(fitting)}")
+
+
+def add_clusters(results: "Iterator[RelationResult]", coref: "Predictor") -> "Iterator[RelationResult]":
+    """The same results with the clusters of a coreference model, which join their entities in triples."""
+    task = next((name for name, task in coref.model.tasks.items() if task.name == "coref"), None)
+    if task is None:
+        fix = "train one with spanlab finetune coref"
+        raise InputError("not a coreference model", path=coref.model.folder, fix=fix)
+    while portion := list(islice(results, _PORTION)):
+        documents = coref.predict([result.source for result in portion], task=task)
+        for result, document in zip(portion, documents, strict=True):
+            yield replace(result, clusters=document.to_dict()["clusters"])
+
+
+def write_file(output_format: OutputFormat, results: Iterable[Any], path: Path, *, done: int = 0) -> int:
+    """Write results to a file, after `done` earlier ones; how many the file then has.
+
+    The first result is computed before the file is opened, so that bad input leaves an earlier output alone.
+    """
+    remaining = iter(results)
+    first = list(islice(remaining, 1))
+    numbers = count(done)
+    counted = (result for result, _ in zip(chain(first, remaining), numbers, strict=False))
+    with path.open("a" if done else "w", encoding="utf-8", newline="") as file:
+        file.writelines(output_format.texts(counted))
+    return next(numbers)
+
+
+def write_beside(output_format: OutputFormat, results: Iterable[Any], path: Path) -> Iterator[Any]:
+    """The same results, each written to a file on its way; the file is opened once the first is computed."""
+    remaining = iter(results)
+    first = list(islice(remaining, 1))
+    passed: deque[Any] = deque()
+
+    def watched() -> Iterator[Any]:
+        for result in chain(first, remaining):
+            passed.append(result)
+            yield result
+
+    with path.open("w", encoding="utf-8", newline="") as file:
+        for text in output_format.texts(watched()):
+            file.write(text)
+            while passed:
+                yield passed.popleft()
+
+
+def count_lines(path: Path) -> int:
+    """How many results a file of JSON lines has; an incomplete last line is removed."""
+    data = path.read_bytes()
+    complete = data[: data.rfind(b"\n") + 1]
+    path.write_bytes(complete)
+    return complete.count(b"\n")
