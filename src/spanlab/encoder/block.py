@@ -45,6 +45,7 @@ class Block(nn.Module):
         else:
             change_ND, weights = attention(input_ND, context, head_mask_H)
             x_ND = self._add(x_ND, change_ND, keep_N1)
+            del change_ND  # not needed by the backward pass: its memory is free for the feed-forward network
         x_ND = x_ND if self.pre_norm else self.attention_norm(x_ND)
 
         input_ND = self.feed_forward_norm(x_ND) if self.pre_norm else x_ND
