@@ -1,4 +1,4 @@
-"""SpanLab pre-trains, fine-tunes, compares and serves SpanBERT and its family.
+"""SpanLab pre-trains and fine-tunes SpanBERT and its family.
 
 The names below are the public face of the library. They are imported when first used, so that `import spanlab`
 stays quick and loads neither torch nor tokenizers.

@@ -37,7 +37,7 @@ _WRONG_PATH = (FileNotFoundError, PermissionError, NotADirectoryError, IsADirect
 
 app = typer.Typer(
     name="spanlab",
-    help="Pre-train, fine-tune, compare and serve SpanBERT and its family.",
+    help="Pre-train and fine-tune SpanBERT and its family.",
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
@@ -75,7 +75,7 @@ def _options(
         bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Pre-train, fine-tune, compare and serve SpanBERT and its family."""
+    """Pre-train and fine-tune SpanBERT and its family."""
 
 
 def main() -> None:
