@@ -90,7 +90,7 @@ def test_vectors(model: Predictor, tiny_model: Path) -> None:
     bare = spanlab.load(tiny_model, precision="fp32")
     assert bare.tasks == ()
     assert bare.encode(texts, data=TaskDataConfig(length=16)).shape == (3, 32)
-    with pytest.raises(InputError, match="an encoder alone"):
+    with pytest.raises(InputError, match="only an encoder"):
         bare.predict("a")
 
 
@@ -103,7 +103,7 @@ def test_a_text_that_is_refused_is_named(folder: Path, tmp_path: Path) -> None:
     described = json.loads((strict / "spanlab.json").read_text())
     described["window"]["long_text"] = "error"
     (strict / "spanlab.json").write_text(json.dumps(described))
-    with pytest.raises(InputError, match=r"input 1: a text has \d+ tokens, and there is room for 22"):
+    with pytest.raises(InputError, match=r"input 1: a text has \d+ tokens; the limit is 22"):
         spanlab.load(strict).predict(["short", "the river rose " * 20])
     described["window"]["long_text"] = "truncate"
     (strict / "spanlab.json").write_text(json.dumps(described))

@@ -176,13 +176,13 @@ def test_it_learns(beams: int) -> None:
 
 def test_what_is_too_long_is_refused_or_cut_on_request() -> None:
     task, examples = fit(max_new_tokens=4)
-    with pytest.raises(InputError, match=r"a source has .* and there is room for 9; take data.long_text=truncate"):
+    with pytest.raises(InputError, match=r"a source has .*; the limit is 9; use data.long_text=truncate"):
         task.encode(examples[:1], frame(14), labelled=False)
     (cut,) = task.encode(examples[:1], frame(14, "truncate"), labelled=False)
     assert cut.truncated
     assert cut.sequences[0].ids.tolist() == [*ids_of(ROWS[0]["source"])[:9], END]
     long = [replace(examples[2], targets=("Nobody on the quay waved at the ferry.",))]
-    with pytest.raises(InputError, match=r"a target has .* and there is room for 4"):
+    with pytest.raises(InputError, match=r"a target has .*; the limit is 4"):
         task.encode(long, frame(), labelled=True)
     (short,) = task.encode(long, frame(128, "truncate"), labelled=True)
     assert len(short.targets["next"]) == 4
@@ -190,14 +190,14 @@ def test_what_is_too_long_is_refused_or_cut_on_request() -> None:
 
 
 def test_settings_and_models_that_cannot_be_meant() -> None:
-    with pytest.raises(ConfigError, match=r"there are no windows over it; take data\.long_text=truncate or error"):
+    with pytest.raises(ConfigError, match=r"there are no windows over it; use data\.long_text=truncate or error"):
         GenerationConfig(data=TaskDataConfig(long_text="windows"))
     with pytest.raises(ConfigError, match="leaves no room for a source"):
         GenerationConfig(max_new_tokens=511)
     with pytest.raises(ConfigError, match="'beams' is 0"):
         GenerationConfig(beams=0)
     task, examples = fit()
-    with pytest.raises(ConfigError, match="this bert encoder looks at what follows"):
+    with pytest.raises(ConfigError, match="this bert encoder is bidirectional"):
         task.head(tiny_encoder(TOKENIZER))
     with pytest.raises(ConfigError, match="no room for a source beside its target"):
         task.encode(examples, frame(12), labelled=False)

@@ -77,7 +77,7 @@ def test_a_question_stays_whole(tokenizer: Tokenizer) -> None:
     assert windows[1].second is not None
     assert windows[1].second.start == 4
     long, _ = ours.tokenize(["may " * 14, ""])
-    with pytest.raises(InputError, match="leaves no room"):
+    with pytest.raises(InputError, match="leaves no tokens"):
         ours.question(long, context)
 
 
@@ -87,7 +87,7 @@ def test_truncation_and_refusal_are_said(tokenizer: Tokenizer) -> None:
     (window,) = cut.single(tokens)
     assert window.truncated
     assert len(window.sequence) == 16
-    with pytest.raises(InputError, match=r"a text has \d+ tokens, and there is room for 14"):
+    with pytest.raises(InputError, match=r"a text has \d+ tokens; the limit is 14"):
         windower(tokenizer, long_text="error").single(tokens)
-    with pytest.raises(ConfigError, match="no room"):
+    with pytest.raises(ConfigError, match="is too short"):
         windower(tokenizer, length=2).single(tokens)

@@ -1,8 +1,7 @@
-"""Which weights of an encoder learn: all, the upper layers, or low-rank adapters in place of its matrices.
+"""Which weights of an encoder are trained: all, the upper layers, or LoRA adapters; and adapters per task.
 
-An adapter (Hu et al. 2021) adds `B·A·α/r` to a matrix that stays as it is; B begins at zero, so nothing changes before
-the first step. It sits on the weight itself (a parametrisation), so whatever computes with the weight, fused or not,
-sees the sum; on saving, the sum is the weight.
+LoRA (Hu et al. 2021) adds `B·A·α/r` to a frozen matrix; B starts at zero, so nothing changes before the first step. It
+is a parametrisation of the weight, so that fused kernels see the sum, too; on saving, it is merged.
 """
 
 import copy
@@ -22,7 +21,7 @@ from spanlab.tasks.config import TuningConfig
 
 
 class LowRank(nn.Module):
-    """The change that one adapter makes to its matrix."""
+    """The LoRA update of one matrix."""
 
     def __init__(self, weight: Tensor, rank: int, alpha: float) -> None:
         super().__init__()
@@ -33,17 +32,17 @@ class LowRank(nn.Module):
         nn.init.kaiming_uniform_(self.down, a=math.sqrt(5))
 
     def forward(self, weight: Tensor) -> Tensor:
-        """The matrix with the change added."""
+        """The matrix plus its update."""
         return weight + self.up @ self.down * self.scale
 
 
 def adapt(encoder: Encoder, tuning: TuningConfig) -> None:
-    """Freeze what is not to learn, and put adapters in where they are asked for."""
+    """Freeze layers and insert LoRA adapters as `tuning` says."""
     if tuning.freeze:
         _freeze(encoder, tuning.freeze)
     if tuning.lora:
         encoder.requires_grad_(False)
-        if encoder.pooler is not None:  # it learns as a head does
+        if encoder.pooler is not None:  # trained like a head
             encoder.pooler.requires_grad_(True)
         for module in matrices_of(encoder).values():
             change = LowRank(module.weight, tuning.lora, tuning.lora_alpha)
@@ -51,7 +50,7 @@ def adapt(encoder: Encoder, tuning: TuningConfig) -> None:
 
 
 def merged(encoder: Encoder) -> Encoder:
-    """The encoder with its adapters' changes in its matrices; itself where it has none."""
+    """A copy of the encoder with its adapters merged into its matrices; the encoder itself if it has none."""
     if not any(parametrize.is_parametrized(module) for module in encoder.modules()):
         return encoder
     plain = copy.deepcopy(encoder)
@@ -63,7 +62,7 @@ def merged(encoder: Encoder) -> Encoder:
 
 
 def _plain(module: nn.Linear) -> nn.Linear:
-    """The layer as it computes now. (torch's own removal would undo the class that copies share with the original.)"""
+    """The layer with its adapter merged. (torch's own removal would change the class that copies share.)"""
     linear = nn.Linear(module.in_features, module.out_features, bias=module.bias is not None)
     linear.weight = nn.Parameter(module.weight.detach().clone())
     linear.bias = module.bias
@@ -73,25 +72,25 @@ def _plain(module: nn.Linear) -> nn.Linear:
 def _freeze(encoder: Encoder, count: int) -> None:
     stack = encoder.layer_stack()
     if not stack:
-        raise ConfigError("tuning.freeze is for SpanLab's own encoders", fix="take tuning.lora, or freeze nothing")
+        raise ConfigError("tuning.freeze is for SpanLab's own encoders", fix="use tuning.lora, or tuning.freeze=0")
     if count >= len(stack):
-        raise ConfigError(f"tuning.freeze is {count}, and the encoder has {len(stack) - 1} layers of its own")
+        raise ConfigError(f"tuning.freeze is {count}, but the encoder has {len(stack) - 1} layers")
     for module in stack[: count + 1]:
         module.requires_grad_(False)
 
 
 def matrices_of(encoder: Encoder) -> dict[str, nn.Linear]:
-    """Every linear layer of the encoder's blocks by its name; the pooler is more of a head's."""
+    """Every linear layer of the encoder by name, except the pooler, which belongs to the heads."""
     named = encoder.named_modules()
     return {name: module for name, module in named if isinstance(module, nn.Linear) and module is not encoder.pooler}
 
 
 @dataclass(frozen=True, kw_only=True)
 class TaskAdapterConfig:
-    """Which parts a task has; kept in `spanlab.json`."""
+    """Which adapters a task has; kept in `spanlab.json`."""
 
     lora: int = 0
-    """The rank of its adapters; 0: none."""
+    """The LoRA rank; 0: none."""
     lora_alpha: float = 16.0
     pooler: bool = False
     embedding: bool = False
@@ -99,12 +98,12 @@ class TaskAdapterConfig:
 
     @property
     def any(self) -> bool:
-        """Whether there is a part at all."""
+        """Whether there is any adapter."""
         return bool(self.lora or self.pooler or self.embedding)
 
 
 class TaskAdapters(nn.Module):
-    """The parts of one task; made from the encoder as it is, they change nothing before they learn."""
+    """Per-task parameters inside a shared encoder: embedding, LoRA, pooler; without effect before training."""
 
     def __init__(self, encoder: Encoder, config: TaskAdapterConfig) -> None:
         super().__init__()
@@ -118,13 +117,13 @@ class TaskAdapters(nn.Module):
 
     @property
     def changes_hidden_states(self) -> bool:
-        """Whether hidden states are others than the encoder's own: then no pass can be shared."""
+        """Whether hidden states differ from the encoder's own, so that no pass can be shared."""
         return bool(len(self.adapters)) or self.embedding_E is not None
 
     def encode(
         self, encoder: Encoder, input_ids_N: Tensor, segment_ids_N: Tensor | None, lengths_B: Tensor
     ) -> EncoderOutput:
-        """The pass of the encoder with these parts in it."""
+        """The encoder's output with these adapters."""
         given = {"token_type_ids": segment_ids_N, "lengths": lengths_B}
         if self.embedding_E is None:
             given["input_ids"] = input_ids_N
@@ -138,12 +137,12 @@ class TaskAdapters(nn.Module):
         return EncoderOutput(hidden=output.hidden, pooled=self.pooled(output.hidden, starts_B, output.pooled))
 
     def pooled(self, hidden_ND: Tensor, starts_B: Tensor, otherwise: Tensor | None) -> Tensor | None:
-        """(B, D) by the pooler of its own, or `otherwise`, where the encoder's serves."""
+        """(B, D) by the task's own pooler; `otherwise` if it has none."""
         if self.pooler is None:
             return otherwise
         return torch.tanh(self.pooler(hidden_ND.index_select(0, starts_B)))
 
     def _weights(self, encoder: Encoder) -> dict[str, Tensor]:
         """The adapted matrices by their names in the encoder."""
-        found = zip(self._names, self.adapters, strict=True)
-        return {name: change(encoder.get_parameter(name)) for name, change in found}
+        named = zip(self._names, self.adapters, strict=True)
+        return {name: adapter(encoder.get_parameter(name)) for name, adapter in named}

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from spanlab.arrays import Flags
+from spanlab.config import AtLeast, Below
 from spanlab.encoder import Encoder
 from spanlab.errors import ConfigError, InputError
 from spanlab.metrics.classification import (
@@ -42,24 +43,21 @@ from spanlab.tasks.windows import Windower
 
 @dataclass(frozen=True, kw_only=True)
 class ClassificationConfig(TaskConfig):
-    """What classification can be told besides."""
+    """Settings of classification."""
 
     multi_label: bool | None = None
-    """Whether a text has a set of labels; None: told from the data, which hold `labels` or `label`."""
+    """Whether a text has a set of labels; None: decided by the data, which have `labels` or `label`."""
     class_weights: Literal["none", "balanced"] = "none"
-    """balanced: rare labels weigh more, in inverse proportion to their number."""
-    label_smoothing: float = 0.0
-    """The share of each target that is spread over all labels."""
-    auxiliary_lm: float = 0.0
-    """The weight of the language model's own loss beside that of the labels, on a causal encoder; GPT's is 0.5."""
+    """balanced: labels are weighted in inverse proportion to their frequency."""
+    label_smoothing: Annotated[float, AtLeast(0), Below(1)] = 0.0
+    """The share of each target's probability that is spread over all labels."""
+    auxiliary_lm: Annotated[float, AtLeast(0)] = 0.0
+    """The weight of an additional language model loss, on a causal encoder; GPT's is 0.5."""
 
     def __post_init__(self) -> None:
-        if self.auxiliary_lm < 0:
-            raise ConfigError(f"'auxiliary_lm' is {self.auxiliary_lm}; it must not be negative")
-        if not 0 <= self.label_smoothing < 1:
-            raise ConfigError(f"'label_smoothing' is {self.label_smoothing}; it must be at least 0 and below 1")
+        super().__post_init__()
         if self.multi_label and self.label_smoothing:
-            raise ConfigError("label_smoothing is for one label a text", fix="leave it out with several labels")
+            raise ConfigError("label_smoothing needs one label per text", fix="remove it, or use multi_label=false")
 
 
 # ---- read
@@ -73,7 +71,7 @@ class ClassificationExample:
     text: str
     labels: tuple[str, ...] = ()
     several: bool = False
-    """Whether it came with a set of labels, which may be empty."""
+    """Whether the row has a set of labels, which may be empty."""
 
 
 def _set_problems(value: object) -> Iterator[Problem]:
@@ -82,7 +80,9 @@ def _set_problems(value: object) -> Iterator[Problem]:
     if not isinstance(value, list | tuple) or not all(map(is_label, value)):
         yield Problem(kind="wrong type", cause=f"'labels' is {clip_repr(value)}; it must be a list of labels")
     elif len(set(map(str, value))) < len(value):
-        yield Problem(kind="doubled label", cause=f"'labels' is {clip_repr(value)}, with a label twice", serious=False)
+        yield Problem(
+            kind="doubled label", cause=f"'labels' is {clip_repr(value)}, which repeats a label", serious=False
+        )
 
 
 def _read_set(value: Any) -> tuple[str, ...]:  # noqa: ANN401 (checked before)
@@ -96,7 +96,7 @@ def _read_set(value: Any) -> tuple[str, ...]:  # noqa: ANN401 (checked before)
 
 @dataclass(frozen=True, kw_only=True)
 class ClassificationResult(Result):
-    """The label of a text, and a score between 0 and 1 for every label; together they make 1."""
+    """The label of a text, and the probability of every label."""
 
     label: str
     score: float
@@ -109,7 +109,7 @@ class ClassificationResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class LabelSetResult(Result):
-    """The labels of a text, and a score between 0 and 1 for every label, each on its own."""
+    """The labels of a text, and the independent probability of every label."""
 
     labels: tuple[str, ...]
     scores: Mapping[str, float] = field(default_factory=dict)
@@ -120,7 +120,7 @@ class LabelSetResult(Result):
 
 
 def bars(scores: Mapping[str, float]) -> str:
-    """A row a label: its name, its score, and a bar as long."""
+    """An HTML table with the name, the score and a bar for every label."""
     rows = (
         f"<tr><td>{escape(label)}</td><td>{score:.3f}</td><td><div style='background:#4a90d9;height:.7em;"
         f"width:{10 * max(0.0, min(1.0, score)):.2f}em'></div></td></tr>"
@@ -154,7 +154,7 @@ class Classification(Task[ClassificationExample, ClassificationResult | LabelSet
 
     def __init__(self, config: ClassificationConfig, fitted: FittedState) -> None:
         self.config, self.fitted = config, fitted
-        self._places = {label: place for place, label in enumerate(fitted.labels)}
+        self._label_index = {label: index for index, label in enumerate(fitted.labels)}
 
     @property
     @override
@@ -191,9 +191,7 @@ class Classification(Task[ClassificationExample, ClassificationResult | LabelSet
         if config.multi_label is None:
             config = replace(config, multi_label=several)
         if several and not config.multi_label:
-            raise InputError(
-                "the file has 'labels', a set for each text", fix="take multi_label=true, or write 'label'"
-            )
+            raise InputError("the file has 'labels', a set for each text", fix="use multi_label=true, or write 'label'")
         counts = Counter(label for example in examples for label in example.labels)
         if len(counts) < (1 if config.multi_label else 2):
             only = f"all examples have the label '{next(iter(counts))}'" if counts else "no example has a label"
@@ -214,22 +212,22 @@ class Classification(Task[ClassificationExample, ClassificationResult | LabelSet
         tokens = windower.tokenize([example.text for example in examples])
         return [
             Sample(
-                example=number,
+                example=index,
                 sequences=(window.sequence,),
                 targets=self._targets(example) if labelled else {},
                 truncated=window.truncated,
             )
-            for number, example in enumerate(examples)
-            for window in windower.single(tokens[number])
+            for index, example in enumerate(examples)
+            for window in windower.single(tokens[index])
         ]
 
     def _targets(self, example: ClassificationExample) -> dict[str, NDArray[np.generic]]:
-        places = [self._places[label] for label in example.labels]
+        indices = [self._label_index[label] for label in example.labels]
         if not self.config.multi_label:
-            return {"label": np.array(places, np.int64)}
-        chosen = np.zeros((1, len(self._places)), np.float32)
-        chosen[0, places] = 1.0
-        return {"labels": chosen}
+            return {"label": np.array(indices, np.int64)}
+        target = np.zeros((1, len(self._label_index)), np.float32)
+        target[0, indices] = 1.0
+        return {"labels": target}
 
     # ---- Head
 

@@ -1,4 +1,4 @@
-"""What every fine-tuning run can be told: the sections `data`, `tuning` and `training`, and a seed.
+"""The settings of every fine-tuning run: the sections `data`, `tuning` and `training`, and a seed.
 
 A task's Config is this with the task's own keys beside the sections (`multi_label`, `head`, …) and its published
 defaults in them.
@@ -24,11 +24,11 @@ class TaskDataConfig(Bounded):
     length: Annotated[int, AtLeast(8)] = 512
     """Tokens of a sequence, special ones included; a model with fewer positions takes what it can."""
     stride: Annotated[int, AtLeast(1)] | None = None
-    """Tokens from the start of a window to the start of the next; None: half of what a window has room for."""
+    """Tokens from the start of a window to the start of the next; None: half of the window's text tokens."""
     long_text: LongText = "windows"
-    """What happens to text beyond `length`: windows over all of it, cut off, or refused."""
+    """Text beyond `length`: cut into windows, truncated, or an error."""
     bad_rows: Literal["refuse", "drop"] = "refuse"
-    """Examples with a problem: stop at the first, or leave them out and count them."""
+    """Examples with a problem: stop at the first, or drop and count them."""
     batch_tokens: Annotated[int, AtLeast(1)] = 4096
     """The most tokens computed at once: larger batches are cut into micro-batches, with the same result. A CPU is no
     faster with more, and attention's memory grows with it: 32 windows of 384 at once are 7 GB in a small model."""
@@ -38,14 +38,14 @@ class TaskDataConfig(Bounded):
 
 @dataclass(frozen=True, kw_only=True)
 class TuningConfig(Bounded):
-    """The `tuning` section: which weights learn, and from what besides the given examples."""
+    """The `tuning` section: which weights are trained, and data augmentation."""
 
     freeze: Annotated[int, AtLeast(0)] = 0
-    """How many layers, from the lowest, stay as they are, with the embeddings; 0: everything learns."""
+    """The number of lowest layers that are frozen, with the embeddings; 0: everything is trained."""
     lora: Annotated[int, AtLeast(0)] = 0
-    """The rank of low-rank adapters that learn in place of the encoder's matrices; 0: none. Merged on saving."""
+    """The rank of LoRA adapters, trained in place of the encoder's matrices; 0: none. Merged on saving."""
     lora_alpha: float = 16.0
-    """The adapters' change is scaled by this over the rank."""
+    """The adapters' update is scaled by this over the rank."""
     augment: Annotated[int, AtLeast(0)] = 0
     """Copies of each training sample with some words masked and refilled by the model's own MLM head."""
     augment_share: Annotated[float, Above(0), Below(1)] = 0.15
@@ -54,7 +54,7 @@ class TuningConfig(Bounded):
 
 @dataclass(frozen=True, kw_only=True)
 class TaskConfig(Bounded):
-    """What all tasks share; the defaults are those of GLUE in SpanBERT's paper."""
+    """Settings of all tasks; the defaults are those of GLUE in SpanBERT's paper."""
 
     seed: int = 0
     data: TaskDataConfig = field(default_factory=TaskDataConfig)
@@ -63,5 +63,5 @@ class TaskConfig(Bounded):
 
     @classmethod
     def base(cls, changes: Mapping[str, Any]) -> "TaskConfig":
-        """The settings that a user's changes are laid over: the published ones, or a preset that the changes name."""
+        """The settings that a user's changes apply to: the published ones, or a preset that the changes name."""
         return cls()

@@ -16,13 +16,13 @@ from spanlab.tasks.windows import Windower
 
 @dataclass(frozen=True, kw_only=True)
 class Examples:
-    """The usable examples of a file, each with the row it was read from."""
+    """The valid examples of a file, each with its row."""
 
     path: str
     examples: tuple[Any, ...]
     rows: tuple[Row, ...]
     dropped: Mapping[str, int] = field(default_factory=dict)
-    """How many rows were left out on request, by the kind of their problem."""
+    """The number of rows dropped on request, by the kind of their problem."""
 
     def __len__(self) -> int:
         return len(self.examples)
@@ -47,7 +47,7 @@ def read_labelled(task: type[AnyTask], path: str, data: TaskDataConfig) -> Examp
             dropped[problem.kind] += 1
         else:
             error = problem.error(row)
-            fix = "; ".join(part for part in (problem.fix, "or leave such examples out by data.bad_rows=drop") if part)
+            fix = "; ".join(part for part in (problem.fix, "or drop such examples by data.bad_rows=drop") if part)
             raise InputError(error.cause, path=row.path, line=row.line, fix=fix)
     if not examples:
         raise InputError(f"all {dropped.total()} examples have problems", path=path, fix="see spanlab data check")
@@ -55,7 +55,7 @@ def read_labelled(task: type[AnyTask], path: str, data: TaskDataConfig) -> Examp
 
 
 def read_unlabelled(task: type[AnyTask], path: str, columns: Sequence[str] = ()) -> Examples:
-    """The examples of a file whose labels, if it has any, are not looked at."""
+    """The examples of a file; labels, if there are any, are ignored."""
     rows: list[Row] = []
     for row in read_rows(path, task.shape, columns):
         if isinstance(row, InputError):
@@ -66,7 +66,7 @@ def read_unlabelled(task: type[AnyTask], path: str, columns: Sequence[str] = ())
 
 
 def fit_task(task: type[AnyTask], config: TaskConfig, found: Examples) -> AnyTask:
-    """The task with what the training examples tell; what they lack as a whole is told with the name of their file."""
+    """The task fitted on the training examples; an error about all of them names their file."""
     try:
         return task.fit(config, found.examples)
     except InputError as error:
@@ -78,7 +78,7 @@ def fit_task(task: type[AnyTask], config: TaskConfig, found: Examples) -> AnyTas
 def encode_examples(
     task: AnyTask, examples: Sequence[Any], rows: Sequence[Row], windower: Windower, *, labelled: bool
 ) -> list[Sample]:
-    """The task's samples of the examples; what an example refuses is told with the place of its row."""
+    """The task's samples of the examples; an error about one example names its row."""
     try:
         return task.encode(examples, windower, labelled=labelled)
     except InputError as error:
@@ -87,13 +87,13 @@ def encode_examples(
         for example, row in zip(examples, rows, strict=True):
             try:
                 task.encode([example], windower, labelled=labelled)
-            except InputError as its_own:
-                raise row.error(its_own.cause, its_own.fix) from None
+            except InputError as cause:
+                raise row.error(cause.cause, cause.fix) from None
         raise
 
 
 def check_known_labels(task: AnyTask, found: Examples) -> None:
-    """Refuse examples with a label that training has not seen, naming the nearest one it has."""
+    """Raise an error for a label that training has not seen, with the nearest known one."""
     known = {*task.fitted.labels, *task.fitted.entity_labels}
     for example, row in zip(found.examples, found.rows, strict=True):
         for label in task.gold_labels(example):

@@ -1,9 +1,9 @@
 """Generation: a source text to a target text on a causal encoder; summaries, titles and translations are all this.
 
-A sequence is the source, the tokenizer's separator, the target, and the separator again, which ends it. The loss is on
+A sequence is the source, the tokenizer's separator, the target, and the separator again as end token. The loss is on
 the target alone. The tokens of the source see each other in both directions (`prefix=both`) or, as everywhere in GPT,
-only what came before them (`prefix=causal`); the target always looks back. There are no windows: a target is written
-from the whole of its source, so a source that is too long is refused, or cut off where that is asked for.
+only what came before them (`prefix=causal`); the target always looks back. There are no windows: a target is generated
+from the whole source, so a source that is too long is an error, or truncated on request.
 """
 
 from collections.abc import Iterator, Sequence
@@ -101,26 +101,26 @@ class GenerationHead(Head):
 
 @dataclass(frozen=True, kw_only=True)
 class GenerationConfig(TaskConfig):
-    """What generation can be told besides."""
+    """Settings of generation."""
 
     prefix: Literal["both", "causal"] = "both"
     """Whether the tokens of the source see each other in both directions, or only what came before them."""
     max_new_tokens: int = 64
     """The longest target, in tokens; the source has the rest of `data.length`."""
     beams: int = 1
-    """How many beginnings are followed side by side in prediction; 1 is greedy search."""
+    """The beam size of prediction; 1 is greedy search."""
     length_penalty: float = 1.0
-    """With several beams: above 0 favours long targets."""
+    """With several beams; above 0 favours long targets."""
     language: Literal["auto", "en", "zh", "ko"] = "auto"
-    """Whose words ROUGE counts; auto goes by the script of the targets."""
+    """The language whose words ROUGE counts; auto: by the script of the targets."""
     data: TaskDataConfig = field(default_factory=lambda: TaskDataConfig(length=512, long_text="error"))
     training: TrainingConfig = field(default_factory=lambda: TrainingConfig(lr=6.25e-5, batch_size=32, epochs=3.0))
 
     def __post_init__(self) -> None:
         self.decoding()
         if self.data.long_text == "windows":
-            cause = "a target is written from the whole of its source, so there are no windows over it"
-            raise ConfigError(cause, fix="take data.long_text=truncate or error")
+            cause = "a target is generated from the whole source, so there are no windows over it"
+            raise ConfigError(cause, fix="use data.long_text=truncate or error")
         if self.max_new_tokens + 2 > self.data.length:
             cause = (
                 f"max_new_tokens {self.max_new_tokens} leaves no room for a source in data.length {self.data.length}"
@@ -128,7 +128,7 @@ class GenerationConfig(TaskConfig):
             raise ConfigError(cause)
 
     def decoding(self) -> DecodingConfig:
-        """How targets are searched for."""
+        """The settings of the search for a target."""
         return DecodingConfig(
             max_new_tokens=self.max_new_tokens,
             temperature=0.0,
@@ -144,7 +144,7 @@ _SOURCES = ("source", "text")
 
 @dataclass(frozen=True, kw_only=True)
 class GenerationExample:
-    """A source, and what may be written for it: each a right target on its own."""
+    """A source and its reference targets, any one of which is correct."""
 
     id: str | None
     source: str
@@ -178,7 +178,7 @@ def _alternatives(target: Any) -> list[Any]:  # noqa: ANN401
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class WrittenSample(Sample):
-    """A sample with what makes text of token ids."""
+    """A sample with the tokenizer that decodes its output."""
 
     tokenizer: Tokenizer
 
@@ -188,17 +188,17 @@ class WrittenSample(Sample):
 
 @dataclass(frozen=True, kw_only=True)
 class GenerationResult(Result):
-    """What was written for one source."""
+    """The text generated for one source."""
 
     text: str
     ended: Ending = "stop"
-    """By the model's own sign, at the longest it may be, or because there is no further position."""
+    """At the end token, at `max_new_tokens`, or at the last position."""
     log_probability: float | None = None
     """Of the text under the model; None for another system's."""
     source: str = field(default="", metadata={"json": False})
 
     def to_html(self) -> str:
-        """The source, and what was written for it."""
+        """The source and the generated text."""
         return f"<div class='generation'><p>{escape(self.source)}</p><p><b>{escape(self.text)}</b></p></div>"
 
 
@@ -255,17 +255,17 @@ class Generation(Task[GenerationExample, GenerationResult]):
         return samples
 
     def _room(self, windower: Windower) -> int:
-        """Tokens of a source: what the separator and the longest target leave."""
+        """The tokens left for a source by the separator and the longest target."""
         room = windower.length - 1 - self.config.max_new_tokens
         if room < 1:
             cause = f"sequences of {windower.length} tokens have no room for a source beside its target"
-            raise ConfigError(cause, fix="take a smaller max_new_tokens")
+            raise ConfigError(cause, fix="use a smaller max_new_tokens")
         return room
 
     def _fit(self, ids: Integers, windower: Windower, what: str, room: int) -> tuple[Integers, bool]:
         if len(ids) > room and windower.long_text != "truncate":
-            cause = f"a {what} has {len(ids)} tokens, and there is room for {room}"
-            raise InputError(cause, fix="take data.long_text=truncate, or shorten it")
+            cause = f"a {what} has {len(ids)} tokens; the limit is {room}"
+            raise InputError(cause, fix="use data.long_text=truncate, or shorten it")
         return ids[:room], len(ids) > room
 
     def _sample(
@@ -273,7 +273,7 @@ class Generation(Task[GenerationExample, GenerationResult]):
     ) -> WrittenSample:
         end = windower.tokenizer.sep_id
         if end is None:
-            raise ConfigError("the tokenizer has no token that ends a text", fix="take a model whose tokenizer has one")
+            raise ConfigError("the tokenizer has no token that ends a text", fix="use a model whose tokenizer has one")
         prompt = np.append(source, end)
         targets = {}
         sequence = prompt
@@ -296,8 +296,8 @@ class Generation(Task[GenerationExample, GenerationResult]):
     @override
     def head(self, encoder: Encoder) -> GenerationHead:
         if not encoder.config.causal:
-            cause = f"this {encoder.config.architecture} encoder looks at what follows, so it cannot write"
-            raise ConfigError(cause, fix="take a causal model, such as one of the gpt recipe")
+            cause = f"this {encoder.config.architecture} encoder is bidirectional, so it cannot generate"
+            raise ConfigError(cause, fix="use a causal model, such as one of the gpt recipe")
         return GenerationHead(encoder, self.config.decoding())
 
     @override
@@ -318,7 +318,7 @@ class Generation(Task[GenerationExample, GenerationResult]):
 
     @override
     def read_result(self, row: Row, index: int, example: GenerationExample) -> GenerationResult:
-        """A text from a file, whoever wrote it."""
+        """The text of any system, from a file."""
         text = row.values.get("text")
         if not isinstance(text, str):
             raise row.error(f"'text' is {clip_repr(text)}; it must be text", 'write {"text": "…"}')
@@ -335,7 +335,7 @@ class Generation(Task[GenerationExample, GenerationResult]):
 
     @override
     def mistake(self, example: GenerationExample, result: GenerationResult) -> Mistake | None:
-        """A text that has not all words of a target."""
+        """A text without all words of a target."""
         rouge1 = RougeOracle(self._language(example)).rouge1(result.text, example.targets)
         if rouge1 == 1.0:
             return None

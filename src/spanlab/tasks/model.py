@@ -1,7 +1,7 @@
 """A fine-tuned model: one encoder, its tasks with their heads, and everything prediction needs, from and to a folder.
 
 A model of one task whose head transformers has a class for is saved as that class; every other head lies beside the
-encoder in `heads.safetensors`, and what a task has of its own in the encoder under `NAME/own`. Labels, thresholds,
+encoder in `heads.safetensors`, and a task's adapters under `NAME/own`. Labels, thresholds,
 window and task settings are in `spanlab.json`.
 """
 
@@ -25,7 +25,7 @@ from spanlab.tasks.windows import Windower
 from spanlab.text import Tokenizer
 
 ALL = "all"
-"""What stands for every task of a model where one could be named."""
+"""Stands for all tasks of a model where a task can be named."""
 _SHARED = {field.name for field in fields(TaskConfig)}
 
 
@@ -47,7 +47,7 @@ class TaskModel:
         """The name of the wanted task; None is right where there is only one."""
         if task is None and len(self.tasks) == 1:
             return next(iter(self.tasks))
-        known = ", ".join(self.tasks) or "none: it is an encoder alone"
+        known = ", ".join(self.tasks) or "none: it is only an encoder"
         if task is None:
             raise InputError(f"the model's tasks are {known}", path=self.folder, fix="name one of them")
         if task not in self.tasks:
@@ -62,12 +62,12 @@ class TaskModel:
         return tuple(dict.fromkeys(map(self.name_of, several)))
 
     def windower(self, task: str) -> Windower:
-        """How this model cuts and frames the texts of a task."""
+        """How this model cuts the texts of a task into input windows."""
         return windower_for(self.encoder, self.tokenizer, self.tasks[task].config.data)
 
 
 def windower_for(encoder: Encoder, tokenizer: Tokenizer, data: TaskDataConfig) -> Windower:
-    """A tokenizer with the window settings, no longer than the encoder can take."""
+    """A tokenizer with the window settings, at most as long as the encoder's positions."""
     length = min(data.length, encoder.config.max_positions)
     return Windower(
         tokenizer, length=length, stride=data.stride, long_text=data.long_text, segments=encoder.config.segments
@@ -78,7 +78,7 @@ def save_task_model(folder: Path, model: TaskModel) -> None:
     """Write the folder; adapters are merged into the encoder's matrices."""
     encoder = merged(model.encoder)
     described = {name: describe_task(task, model.adapters.get(name)) for name, task in model.tasks.items()}
-    # A model of one task that is called as the task is, with nothing in the encoder: as if there were no others.
+    # One task under its own name and without adapters is saved as a model of this task alone.
     alone = (
         not model.adapters and list(described) == [task.name for task in model.tasks.values()] and len(described) == 1
     )
@@ -95,7 +95,7 @@ def save_task_model(folder: Path, model: TaskModel) -> None:
 
 
 def _label_keys(head: StandardHead) -> dict[str, Any]:
-    """What transformers' config calls the outputs; an answer's two ends and tokens have no names."""
+    """`id2label` and `label2id` of transformers' config; answers and tokens have none."""
     if head.kind in {"answer", "clm"}:
         return {}
     names = head.labels or ("score",)
@@ -106,7 +106,7 @@ def _label_keys(head: StandardHead) -> dict[str, Any]:
 
 
 def _adapters_key(name: str) -> str:
-    """Under which the parts of a task are in `heads.safetensors`; no task can be called so."""
+    """The prefix of a task's adapters in `heads.safetensors`; no task can have this name."""
     return f"{name}/own"
 
 
@@ -125,14 +125,14 @@ def describe_task(task: AnyTask, adapters: TaskAdapters | None = None) -> dict[s
 
 def read_task(described: Mapping[str, Any], path: Path) -> AnyTask:
     """A task as `describe_task` described it."""
-    kind = find_task(str(described.get("task")))
+    task_class = find_task(str(described.get("task")))
     source = Source(path=str(path))
     try:
         fitted = {name: described[name] for name in (f.name for f in fields(FittedState)) if name in described}
         mapping = merge(described.get("settings", {}), {"data": described.get("window", {})})
-        defaults = to_mapping(kind.Config())
-        config = from_mapping(kind.Config, merge(defaults, mapping), source)
-        return kind(config, from_mapping(FittedState, fitted, source))
+        defaults = to_mapping(task_class.Config())
+        config = from_mapping(task_class.Config, merge(defaults, mapping), source)
+        return task_class(config, from_mapping(FittedState, fitted, source))
     except (TypeError, AttributeError):
         raise ConfigError("not the description of a task", path=path) from None
 
@@ -179,10 +179,10 @@ def _head(model: Model, name: str, task: AnyTask, folder: Path) -> Head:
 
 
 def _load_adapters(model: Model, name: str, described: Mapping[str, Any], folder: Path) -> TaskAdapters:
-    """What a task has of its own in the encoder."""
+    """The adapters of a task, with their weights."""
     config = from_mapping(TaskAdapterConfig, described, Source(path=str(folder / "spanlab.json")))
     parts = TaskAdapters(model.encoder, config)
-    _fill(parts, model.tasks.get(_adapters_key(name), {}), f"what '{name}' has in the encoder", folder)
+    _fill(parts, model.tasks.get(_adapters_key(name), {}), f"the adapters of '{name}'", folder)
     return parts
 
 
@@ -190,5 +190,5 @@ def _fill(module: nn.Module, weights: Mapping[str, Tensor], what: str, folder: P
     wanted = module.state_dict()
     wrong = [key for key in wanted if key not in weights or weights[key].shape != wanted[key].shape]
     if wrong:
-        raise WeightsError(f"{what} does not fit its weights ({wrong[0]})", path=folder)
+        raise WeightsError(f"{what} does not match its weights ({wrong[0]})", path=folder)
     module.load_state_dict({key: weights[key] for key in wanted})

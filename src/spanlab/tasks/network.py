@@ -1,9 +1,9 @@
 """An encoder with the heads of one or more tasks, as the training loop sees it.
 
 A batch belongs to one task; the encoder is shared. The loss of a task is the sum over its terms divided by its terms in
-the whole step, and the tasks' losses are weighted and added. Weights are fixed, or learnt beside everything else: with
-`s` the logarithm of a task's variance, its loss L counts as `exp(-s) L + s / 2` (Kendall et al. 2018), so that tasks
-whose loss stays high count for less.
+the whole step, and the tasks' losses are weighted and added. Weights are fixed or trained: with `s` the logarithm of a
+task's variance, its loss L counts as `exp(-s) L + s / 2` (Kendall et al. 2018), so that tasks whose loss stays high
+count less.
 """
 
 from collections.abc import Mapping
@@ -49,7 +49,7 @@ class MultiTaskNetwork(nn.Module):
         self.log_variances = nn.ParameterDict({name: nn.Parameter(torch.zeros(1)) for name in uncertain})
         pooler = getattr(encoder, "pooler", None)
         if pooler is not None and not any(head.uses_pooler for head in heads.values()):
-            pooler.requires_grad_(False)  # processes wait for every gradient, and none would come
+            pooler.requires_grad_(False)  # DDP waits for every gradient, and none would come
 
     def head(self, task: str) -> Head:
         """The head of a task."""
@@ -74,7 +74,7 @@ class MultiTaskNetwork(nn.Module):
         """The loss of this batch as a part of a step with `counts` terms; alone, its own counts.
 
         With `answer` the head's logits instead, computed at most `most_tokens` tokens at a time. Both go through this
-        one method, since a model that is spread over processes is only whole inside it.
+        one method, since a sharded model is only whole inside it.
         """
         task = batch.batch.task
         head = self.head(task)
@@ -91,7 +91,7 @@ class MultiTaskNetwork(nn.Module):
         return CriterionLoss(value=value, parts={name: part if name == task else none for name in self.heads})
 
     def _weigh(self, task: str, part: ObjectiveLoss, terms: int) -> Tensor:
-        """What a batch adds to the loss of its step, which has `terms` terms of this task."""
+        """The share of a batch in the loss of a step with `terms` terms of this task."""
         if task not in self.log_variances:
             return self.weights[task] / terms * part.total
         log_variance: Tensor = self.log_variances[task].squeeze()
@@ -99,13 +99,13 @@ class MultiTaskNetwork(nn.Module):
         return self.weights[task] * (torch.exp(-log_variance) * mean + share * log_variance / 2)
 
     def metrics(self, parts: Mapping[str, ObjectiveLoss]) -> dict[str, float]:
-        """`loss.NAME`, `accuracy.NAME`, … of losses that were added up; `weight.NAME` where weights are learnt."""
+        """`loss.NAME`, `accuracy.NAME`, … of summed losses; `weight.NAME` where weights are trained."""
         found = {
             f"{metric}.{name}": value
             for name in self.heads
             for metric, value in self.head(name).metrics(parts[name]).items()
         }
-        # Between steps a sharded weight lies in parts on all processes; they ask for the whole together.
+        # Between steps a sharded weight is spread over all processes, which gather it together.
         seen = {name: full_tensor(self.log_variances[name]) for name in self.log_variances if parts[name].count}
         return found | {f"weight.{name}": self.weights[name] * torch.exp(-s).item() for name, s in seen.items()}
 
@@ -115,7 +115,7 @@ def encode_samples(
 ) -> Encoded:
     """Run the encoder on a batch; with `most_tokens`, a sample beyond that is run a few sequences at a time.
 
-    Running in turn bounds memory where no gradient is kept, and changes nothing: sequences do not see each other.
+    That bounds memory in prediction, and does not change the result: sequences do not attend to each other.
     `adapters` are those of the batch's task.
     """
     prefixed = {} if batch.prefixes_B is None else {"prefix_lengths": batch.prefixes_B}
@@ -132,12 +132,12 @@ def encode_samples(
     assert batch.prefixes_B is None, "heads of sequences with a prefix answer themselves"
     hidden, pooled, start, first = [], [], 0, 0
     for lengths in _within(batch.lengths_B.tolist(), most_tokens):
-        here = slice(start, start + sum(lengths))
-        segments = None if batch.segment_ids_N is None else batch.segment_ids_N[here]
-        output = run(batch.input_ids_N[here], segments, batch.lengths_B[first : first + len(lengths)])
+        tokens = slice(start, start + sum(lengths))
+        segments = None if batch.segment_ids_N is None else batch.segment_ids_N[tokens]
+        output = run(batch.input_ids_N[tokens], segments, batch.lengths_B[first : first + len(lengths)])
         hidden.append(output.hidden)
         pooled.append(output.pooled)
-        start, first = here.stop, first + len(lengths)
+        start, first = tokens.stop, first + len(lengths)
     by_pooler = [each for each in pooled if each is not None]
     return Encoded(
         hidden_ND=torch.cat(hidden),
@@ -148,7 +148,7 @@ def encode_samples(
 
 
 def _within(lengths: list[int], most: int) -> list[list[int]]:
-    """The lengths in runs that add up to at most `most`, or hold one."""
+    """The lengths in groups with a sum of at most `most`, or of one."""
     runs: list[list[int]] = [[]]
     for length in lengths:
         if runs[-1] and sum(runs[-1]) + length > most:

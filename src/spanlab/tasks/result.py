@@ -1,4 +1,4 @@
-"""What a task says about one input, and what an evaluation says about many: frozen, typed, and JSON at any time."""
+"""The result of one input and the scores of an evaluation: frozen, typed, convertible to JSON."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
@@ -14,14 +14,14 @@ CORRELATIONS = ("mcc", "pearson", "spearman")
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """What every task's result has; offsets in a result are characters of the string the user gave."""
+    """The fields of every result; offsets count characters of the user's string."""
 
     id: str
-    """The input's own id, else its number from 0."""
+    """The input's id, or its index from 0."""
     windows: int = 1
-    """How many pieces the input was computed in."""
+    """The number of windows the input was cut into."""
     truncated: bool = False
-    """Whether text was cut off, which happens only on request."""
+    """Whether text was truncated, which happens only on request."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values under the names of the attributes, `id` first."""
@@ -42,10 +42,10 @@ class About(TypedDict):
     truncated: bool
 
 
-def about(number: int, name: str | None, samples: Sequence[Sample]) -> About:
-    """Which input a result belongs to, and how it was computed."""
+def about(index: int, name: str | None, samples: Sequence[Sample]) -> About:
+    """The common fields of a result, from its input and samples."""
     truncated = any(sample.truncated for sample in samples)
-    return About(id=str(number) if name is None else name, windows=len(samples), truncated=truncated)
+    return About(id=str(index) if name is None else name, windows=len(samples), truncated=truncated)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,10 +68,10 @@ class Scores:
 
 @dataclass(frozen=True, kw_only=True)
 class Mistake:
-    """A result that is not as it should be, for a reader."""
+    """A wrong result, for a report."""
 
     badness: float
-    """Mistakes are shown in order of this, the worst first: how sure the model was of what is wrong."""
+    """Reports sort by this, the worst first: how confident the model was of what is wrong."""
     shown: str
     """The input, as HTML."""
     gold: str

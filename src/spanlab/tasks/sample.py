@@ -1,11 +1,11 @@
-"""What an encoder computes in one go: sequences of token ids, with what a head needs to know about them.
+"""Samples, the unit of batches: sequences of token ids, with the features and targets of a head.
 
 An example of a labelled file becomes one or more samples: a short text is one sample of one sequence, a long one a
 sample a window; the two texts of a bi-encoder are two sequences of one sample, and so are the segments of a document
-whose head must see them together. Training draws samples, batches hold samples, a head answers by sample.
+whose head must see them together. Training draws samples, a batch holds samples, and a head has one output per sample.
 
-A batch lays all sequences end to end, without padding. Arrays that samples carry under one name are laid end to end
-along their first axis, too; positions in them count from the start of the sample's own sequence.
+A batch concatenates all sequences without padding. The arrays of one name are concatenated along their first axis, too;
+positions in them count from the start of the sample's own sequence.
 
 Shapes: N tokens, B sequences, S samples.
 """
@@ -30,12 +30,12 @@ class TokenSequence:
     ids: Integers
     """(N,)"""
     segments: Integers | None = None
-    """(N,) which of two texts a token belongs to, for encoders that are told."""
+    """(N,) token type ids, for encoders with several segments."""
     word_starts: Flags | None = None
-    """(N,) where a word of a text, or a special token, begins; None where nobody can tell."""
+    """(N,) whether a word of a text, or a special token, begins here; None if unknown."""
 
     prefix: int = 0
-    """So many first tokens see each other in both directions, in an encoder that otherwise looks back only."""
+    """The number of first tokens that attend to each other in both directions in a causal encoder."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -43,21 +43,21 @@ class TokenSequence:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Sample:
-    """One or more sequences that are computed together, and what belongs to them."""
+    """One or more sequences that are computed together, with their features and targets."""
 
     example: int
-    """The number of the example this came from, in the list that was encoded."""
+    """The index of its example in the list that was encoded."""
     sequences: tuple[TokenSequence, ...]
     features: Arrays = field(default_factory=dict)
-    """What the head needs besides hidden states, in training and prediction alike; by name, first axis free."""
+    """The head's inputs besides hidden states, in training and prediction; by name, the first axis is concatenated."""
     targets: Arrays = field(default_factory=dict)
-    """What the head is to predict; empty in prediction."""
+    """What the head learns to predict; empty in prediction."""
     fixed: Flags | None = None
-    """(N,) tokens of the only sequence that augmentation must leave as they are; None: special tokens alone."""
+    """(N,) tokens of the only sequence that augmentation must not change; None: only special tokens."""
     truncated: bool = False
-    """Whether text of the example was cut off here, because the user asked for that."""
+    """Whether text of the example was truncated, on request."""
     draw: "Callable[[np.random.Generator], Sample] | None" = None
-    """Gives another part of the example each time training comes to it; None: the sample is all there is."""
+    """Draws another part of the example each time training uses it; None: the sample is the whole example."""
 
     @property
     def tokens(self) -> int:

@@ -17,25 +17,25 @@ from spanlab.tasks.table import find_task
 
 def score_files(task: str, gold: str, predicted: str, data: TaskDataConfig | None = None) -> Scores:
     """The metrics of a file of predictions."""
-    kind = find_task(task)
+    task_class = find_task(task)
     data = data or TaskDataConfig()
-    wanted = read_labelled(kind, gold, data)
-    rows = _matched(wanted, _predicted_rows(kind, predicted, data))
-    fitted = kind.fit(kind.Config(), wanted.examples)
+    wanted = read_labelled(task_class, gold, data)
+    rows = _matched(wanted, _predicted_rows(task_class, predicted, data))
+    fitted = task_class.fit(task_class.Config(), wanted.examples)
     results = [
-        fitted.read_result(row, number, example)
-        for number, (row, example) in enumerate(zip(rows, wanted.examples, strict=True))
+        fitted.read_result(row, index, example)
+        for index, (row, example) in enumerate(zip(rows, wanted.examples, strict=True))
     ]
     return fitted.score(wanted.examples, results)
 
 
-def _predicted_rows(kind: type[AnyTask], path: str, data: TaskDataConfig) -> list[Row]:
-    if kind.shape.labels == "answers" and bare_suffix(path) == ".json":
+def _predicted_rows(task_class: type[AnyTask], path: str, data: TaskDataConfig) -> list[Row]:
+    if task_class.shape.labels == "answers" and bare_suffix(path) == ".json":
         answers = _answers_by_id(path)
         if answers is not None:
             return answers
     rows = []
-    for row in read_rows(path, replace(kind.shape, required=()), data.columns):
+    for row in read_rows(path, replace(task_class.shape, required=()), data.columns):
         if isinstance(row, InputError):
             raise row
         rows.append(row)

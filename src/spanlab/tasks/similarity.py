@@ -1,4 +1,4 @@
-"""Similarity: how alike two texts are (a score), or how they stand to each other (a label).
+"""Similarity: how similar two texts are (a score), or which relation they have (a label).
 
 `head=cross` encodes both texts in one sequence and is the more exact; `head=bi` encodes each alone, and the cosine of
 the two vectors is the score: vectors can be computed once, kept and searched. Where texts are too long for one
@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from typing_extensions import override
 
+from spanlab.config import AtLeast, Below
 from spanlab.encoder import Encoder
 from spanlab.errors import ConfigError, InputError
 from spanlab.metrics.classification import class_table, confusion_matrix, score_classes
@@ -41,23 +42,22 @@ from spanlab.tasks.windows import Windower
 
 @dataclass(frozen=True, kw_only=True)
 class SimilarityConfig(TaskConfig):
-    """What similarity can be told besides."""
+    """Settings of similarity."""
 
     head: Literal["cross", "bi"] = "cross"
     """Both texts in one sequence, or each in its own and the cosine of their vectors."""
     score_range: tuple[float, float] = (0.0, 5.0)
     """The lowest and the highest score in the data; STS has 0 to 5."""
     class_weights: Literal["none", "balanced"] = "none"
-    """balanced: rare labels weigh more, in inverse proportion to their number."""
-    label_smoothing: float = 0.0
-    """The share of each target that is spread over all labels."""
+    """balanced: labels are weighted in inverse proportion to their frequency."""
+    label_smoothing: Annotated[float, AtLeast(0), Below(1)] = 0.0
+    """The share of each target's probability that is spread over all labels."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         low, high = self.score_range
         if not low < high:
             raise ConfigError(f"'score_range' is {low} to {high}; the first must be less than the second")
-        if not 0 <= self.label_smoothing < 1:
-            raise ConfigError(f"'label_smoothing' is {self.label_smoothing}; it must be at least 0 and below 1")
 
 
 # ---- read
@@ -116,7 +116,7 @@ class BiHead(Head):
 
 @dataclass(frozen=True, kw_only=True)
 class SimilarityResult(Result):
-    """How alike two texts are, in the range of the training data."""
+    """The similarity of two texts, in the range of the training data."""
 
     score: float
 
@@ -127,7 +127,7 @@ class SimilarityResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class PairLabelResult(Result):
-    """How two texts stand to each other, and a score between 0 and 1 for every label."""
+    """The relation of two texts, and the probability of every label."""
 
     label: str
     scores: Mapping[str, float] = field(default_factory=dict)
@@ -160,7 +160,7 @@ class Similarity(Task[SimilarityExample, SimilarityResult | PairLabelResult]):
 
     def __init__(self, config: SimilarityConfig, fitted: FittedState) -> None:
         self.config, self.fitted = config, fitted
-        self._places = {label: place for place, label in enumerate(fitted.labels)}
+        self._label_index = {label: index for index, label in enumerate(fitted.labels)}
 
     @property
     @override
@@ -181,7 +181,7 @@ class Similarity(Task[SimilarityExample, SimilarityResult | PairLabelResult]):
         elif "label" in row.values:
             yield from label_problems(row, "label")
         else:
-            cause = "neither 'score' nor 'label' is there"
+            cause = "there is neither 'score' nor 'label'"
             yield Problem(kind="missing field", cause=cause, fix='write "score": 4.2 or "label": "…"')
 
     @classmethod
@@ -206,14 +206,14 @@ class Similarity(Task[SimilarityExample, SimilarityResult | PairLabelResult]):
         if counts and scored:
             raise InputError(f"{scored} examples have a score and {counts.total()} a label", fix="give one of the two")
         if counts and config.head == "bi":
-            fix = "give scores, or take head=cross"
-            raise InputError("a bi-encoder learns from scores, and the examples have labels", fix=fix)
+            fix = "give scores, or use head=cross"
+            raise InputError("a bi-encoder is trained on scores, but the examples have labels", fix=fix)
         if len(counts) == 1:
             raise InputError(f"all examples have the label '{next(iter(counts))}'", fix="give at least two labels")
         low, high = config.score_range
         for example in examples:
             if example.score is not None and not low <= example.score <= high:
-                fix = "take score_range=[LOWEST,HIGHEST] of your data"
+                fix = "set score_range=[LOWEST,HIGHEST] of your data"
                 raise InputError(f"a score is {example.score}, outside score_range {low} to {high}", fix=fix)
         labels = tuple(sorted(counts))
         return cls(config, FittedState(labels=labels, label_counts=tuple(counts[label] for label in labels)))
@@ -254,7 +254,7 @@ class Similarity(Task[SimilarityExample, SimilarityResult | PairLabelResult]):
     def _targets(self, example: SimilarityExample) -> dict[str, NDArray[np.generic]]:
         if example.score is None:
             assert example.label is not None
-            return {"label": np.array([self._places[example.label]], np.int64)}
+            return {"label": np.array([self._label_index[example.label]], np.int64)}
         low, high = self.config.score_range
         score = (example.score - low) / (high - low) if self.config.head == "bi" else example.score
         return {"score": np.array([score], np.float32)}
@@ -280,7 +280,7 @@ class Similarity(Task[SimilarityExample, SimilarityResult | PairLabelResult]):
     ) -> SimilarityResult | PairLabelResult:
         """The score in the range of the data, or the best label."""
         shared = about(index, example.id, samples)
-        if self.config.head == "bi":  # two whole texts are two sequences and one piece
+        if self.config.head == "bi":  # two whole texts are two sequences, counted as one window
             shared["windows"] = len(samples[0].sequences) - 1
         mean = np.asarray(np.mean(outputs, axis=0, dtype=np.float64))
         if self.config.head == "bi":

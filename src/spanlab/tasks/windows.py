@@ -1,7 +1,7 @@
-"""Texts to sequences: special tokens around them, and windows where they are too long.
+"""Texts to input sequences: special tokens are added, and long texts are cut into windows.
 
-What enters are texts of any length; what leaves are sequences a model can take, with the place of each text's tokens
-in them. Nothing is cut off unless the user asked for it, and then every sequence of the text says so.
+Texts of any length enter; sequences of at most `length` tokens leave, with the position of each text's tokens in them.
+Text is truncated only on request, and then every window of it says so.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,17 +21,17 @@ from spanlab.text.windows import Window, cut_windows
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class InputWindow:
-    """A sequence that holds a window over a text, or two windows over two texts."""
+    """A sequence with a window over a text, or with a window over each of two texts."""
 
     sequence: TokenSequence
     first: Window
-    """Which tokens of the first text are in it."""
+    """The tokens of the first text in this sequence."""
     first_start: int
-    """Where they begin in the sequence."""
+    """Their first position in the sequence."""
     second: Window | None = None
     second_start: int = 0
     truncated: bool = False
-    """Whether text was cut off that is in no window."""
+    """Whether some of the text is in no window."""
 
 
 class Windower:
@@ -58,31 +58,33 @@ class Windower:
         return self.tokenizer.encode_batch(texts)
 
     def reserved(self, *, pair: bool = False) -> int:
-        """How many special tokens a sequence has."""
+        """The number of special tokens of a sequence."""
         return sum(isinstance(piece, int) for piece, _ in (self._pair if pair else self._single))
 
     def single(self, tokens: Tokens) -> list[InputWindow]:
-        """A text alone: one sequence, or a window each."""
+        """The windows over one text."""
         windows, truncated = self._cut(len(tokens), self.length - self.reserved(), self.stride)
         return [
             InputWindow(sequence=sequence, first=window, first_start=starts["$A"], truncated=truncated)
             for window in windows
-            for sequence, starts in [self._put_together(self._single, {"$A": (tokens, window)})]
+            for sequence, starts in [self._join(self._single, {"$A": (tokens, window)})]
         ]
 
     def in_windows(self, tokens: Tokens, windows: Sequence[Window]) -> list[InputWindow]:
-        """A text alone, in windows that the caller cut."""
+        """One text in windows that the caller cut."""
         return [
             InputWindow(sequence=sequence, first=window, first_start=starts["$A"])
             for window in windows
-            for sequence, starts in [self._put_together(self._single, {"$A": (tokens, window)})]
+            for sequence, starts in [self._join(self._single, {"$A": (tokens, window)})]
         ]
 
     def question(self, question: Tokens, context: Tokens) -> list[InputWindow]:
-        """A question whole, before windows over its context."""
+        """The whole question before each window over its context."""
         room = self.length - self.reserved(pair=True) - len(question)
         if room < 1:
-            cause = f"a question of {len(question)} tokens leaves no room for its context in {self.length}"
+            cause = (
+                f"a question of {len(question)} tokens leaves no tokens for its context in a length of {self.length}"
+            )
             raise InputError(cause, fix="use a shorter question or a larger data.length")
         windows, truncated = self._cut(len(context), room, self.stride)
         whole = Window(0, len(question))
@@ -91,11 +93,11 @@ class Windower:
     def pair(self, first: Tokens, second: Tokens) -> list[InputWindow]:
         """Two texts in one sequence; where they are too long, every window over one with every window over the other.
 
-        A text that takes up to half of the room stays whole, and the other has the rest.
+        A text of up to half of the available tokens stays whole, and the other gets the rest.
         """
         room = self.length - self.reserved(pair=True)
         if room < 2:
-            raise ConfigError(f"data.length {self.length} has no room for two texts")
+            raise ConfigError(f"data.length {self.length} is too short for two texts")
         for_first = max(room // 2, room - len(second)) if len(first) + len(second) > room else max(1, len(first))
         for_second = room - min(for_first, len(first))
         firsts, cut_first = self._cut(len(first), for_first, None)
@@ -107,20 +109,20 @@ class Windower:
         ]
 
     def _cut(self, count: int, room: int, stride: int | None) -> tuple[list[Window], bool]:
-        """Windows over `count` tokens, and whether some are in none."""
+        """Windows of `room` tokens over `count` tokens, and whether some tokens are in none."""
         if room < 1:
-            raise ConfigError(f"data.length {self.length} has no room for text beside the special tokens")
+            raise ConfigError(f"data.length {self.length} is too short for text beside the special tokens")
         if count <= room:
             return [Window(0, count)], False
         if self.long_text == "error":
-            cause = f"a text has {count} tokens, and there is room for {room}"
-            raise InputError(cause, fix="take data.long_text=windows, or shorten it")
+            cause = f"a text has {count} tokens; the limit is {room}"
+            raise InputError(cause, fix="use data.long_text=windows, or shorten it")
         if self.long_text == "truncate":
             return [Window(0, room)], True
         return cut_windows(count, length=room, stride=min(stride or max(1, room // 2), room)), False
 
     def _paired(self, first: Tokens, second: Tokens, one: Window, other: Window, *, truncated: bool) -> InputWindow:
-        sequence, starts = self._put_together(self._pair, {"$A": (first, one), "$B": (second, other)})
+        sequence, starts = self._join(self._pair, {"$A": (first, one), "$B": (second, other)})
         return InputWindow(
             sequence=sequence,
             first=one,
@@ -130,10 +132,10 @@ class Windower:
             truncated=truncated,
         )
 
-    def _put_together(
+    def _join(
         self, template: "Template", texts: dict[str, tuple[Tokens, Window]]
     ) -> tuple[TokenSequence, dict[str, int]]:
-        """The sequence, and where each text begins in it."""
+        """The sequence, and the first position of each text in it."""
         ids: list[Integers] = []
         word_starts: list[Flags] = []
         segments: list[int] = []
@@ -149,7 +151,7 @@ class Windower:
                 word_starts.append(tokens.word_starts[window.start : window.end])
             segments += [min(segment, max(0, self._segments - 1))] * len(ids[-1])
         if not segments:
-            raise InputError("a text has no token", fix="leave empty texts out")
+            raise InputError("a text has no token", fix="remove empty texts")
         told = np.array(segments) if self._segments else None
         joined = TokenSequence(ids=np.concatenate(ids), segments=told, word_starts=np.concatenate(word_starts))
         return joined, starts

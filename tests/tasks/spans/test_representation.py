@@ -121,5 +121,5 @@ def test_no_span_no_vector() -> None:
 
 
 def test_a_span_must_be_told_something() -> None:
-    with pytest.raises(ConfigError, match="neither its ends nor its inside"):
+    with pytest.raises(ConfigError, match="neither ends nor inside"):
         SpanConfig(ends="none", inside="none")

@@ -14,7 +14,7 @@ Shapes: N tokens in a row, S spans, D width of the encoder, F features of a span
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import torch
@@ -22,6 +22,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from spanlab.arrays import Integers, concatenated_ranges
+from spanlab.config import AtLeast, Bounded
 from spanlab.encoder.layers import ACTIVATIONS, Dropout, init_weights
 from spanlab.errors import ConfigError
 from spanlab.tasks.sample import SampleBatch, TensorBatch
@@ -82,41 +83,38 @@ def enumerate_spans(starts: Integers, lengths: Integers, max_width: int) -> tupl
     """(S,) and (S,): first and last place of every span of up to `max_width` places that lies within one range.
 
     Args:
-        starts: (R,) where each range (a sentence, the text of a window) begins.
-        lengths: (R,) how many places it has.
-        max_width: The widest span, in places.
+        starts: (R,) the first position of each range (a sentence, the text of a window).
+        lengths: (R,) its number of positions.
+        max_width: The widest span, in positions.
 
     Returns:
-        Spans in the order of their first place, then of their last.
+        Spans sorted by first, then by last position.
     """
-    places = concatenated_ranges(starts, lengths)
+    positions = concatenated_ranges(starts, lengths)
     stops = np.repeat(starts + lengths, lengths)
-    widths = np.minimum(stops - places, max_width)
-    return np.repeat(places, widths), concatenated_ranges(places, widths)
+    widths = np.minimum(stops - positions, max_width)
+    return np.repeat(positions, widths), concatenated_ranges(positions, widths)
 
 
 @dataclass(frozen=True, kw_only=True)
-class SpanConfig:
-    """What a span's vector is made of."""
+class SpanConfig(Bounded):
+    """The parts of a span's vector."""
 
     ends: Ends = "concatenated"
-    """The first and the last token: as they are, through a network each, or left out."""
-    network_width: int = 150
+    """The first and the last token: their hidden states, these through a network each, or nothing."""
+    network_width: Annotated[int, AtLeast(1)] = 150
     """Of the two networks."""
     inside: Inside = "attention"
     """What lies between: its mean, its maximum, its attended head, or nothing."""
-    width_features: int = 20
-    """The size of the vector that tells the width; 0 leaves it out."""
-    max_width: int = 30
-    """Widths with a vector of their own; wider spans share the last."""
+    width_features: Annotated[int, AtLeast(0)] = 20
+    """The size of the width embedding; 0: none."""
+    max_width: Annotated[int, AtLeast(1)] = 30
+    """The number of width embeddings; wider spans share the last."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.ends == "none" and self.inside == "none":
-            raise ConfigError("a span is told neither its ends nor its inside", fix="give one of `ends` and `inside`")
-        if self.max_width < 1:
-            raise ConfigError(f"'max_width' is {self.max_width}; it must be at least 1")
-        if self.network_width < 1 or self.width_features < 0:
-            raise ConfigError("'network_width' must be at least 1 and 'width_features' must not be negative")
+            raise ConfigError("a span vector has neither ends nor inside", fix="set one of `ends` and `inside`")
 
 
 class EndPointNetwork(nn.Module):
