@@ -16,7 +16,7 @@ from packaged_model import model_of_command_line
 import spanlab
 from spanlab.inference.predictor import Predictor
 from spanlab.samples import load
-from spanlab.samples.exports import Selection, export
+from spanlab.samples.export import Selection, export
 
 FAQ = [
     "Orders are sent within two working days. Delivery takes three to five days; islands take up to nine days.",

@@ -17,7 +17,7 @@ from spanlab.encoder import (
     save_model,
 )
 from spanlab.samples import load
-from spanlab.samples.exports import Selection, export
+from spanlab.samples.export import Selection, export
 from spanlab.text import Tokenizer
 from spanlab.workflows.finetune import finetune
 from tests.pretraining.making import make_tokenizer, prepare, write_text

@@ -37,8 +37,8 @@ class Checked:
     def at_offset(self, offset: int, cause: str, *, note: bool = False) -> Finding:
         """The finding at a character of the text, with its line and column in the markup."""
         sentence = next(s for s in reversed(self.passage.sentences) if s.start <= offset)
-        places = parse_inline(self.lines[sentence.line - 1][2:]).places
-        column = places[min(offset - sentence.start, len(places) - 1)] + 3
+        offsets = parse_inline(self.lines[sentence.line - 1][2:]).offsets
+        column = offsets[min(offset - sentence.start, len(offsets) - 1)] + 3
         return Finding(place=f"{self.path}:{sentence.line}:{column}", cause=f"{self.passage.id}: {cause}", note=note)
 
 

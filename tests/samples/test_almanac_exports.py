@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from spanlab.errors import InputError
 from spanlab.samples import Answer, Mention, Pair, Passage, Question, Relation, load, parse
-from spanlab.samples.exports import Selection, export
-from spanlab.samples.exports.tokens import tokenize
+from spanlab.samples.export import Selection, export
+from spanlab.samples.formats import tokenize
 from tests.samples.format_readers import (
     ColumnDocument,
     read_conll_2012,

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from spanlab.samples import load
-from spanlab.samples.exports import Selection, export
+from spanlab.samples.export import Selection, export
 
 
 def write_files(task: str, folder: Path, *, train: int = 24, dev: int = 8) -> tuple[Path, Path]:

@@ -39,8 +39,8 @@ def export(
     Example: spanlab almanac export qa --out questions --language en
     """
     from spanlab.samples import load
-    from spanlab.samples.exports import Selection
-    from spanlab.samples.exports import export as write
+    from spanlab.samples.export import Selection
+    from spanlab.samples.export import export as write
 
     selection = Selection(split=split, language=language, format=format_, label=label)
     files = write(load(), task, out, selection, overwrite=overwrite)

@@ -8,7 +8,7 @@ import typer
 from spanlab.cli.output import print_json
 
 if TYPE_CHECKING:
-    from spanlab.samples.exports import ExportedFile, Selection
+    from spanlab.samples.export import ExportedFile, Selection
 
 _CONFIG = """# spanlab finetune {task} --config {folder}/config.yaml \\
 #     --model MODEL {options} --out run
@@ -34,7 +34,7 @@ def init(
     from spanlab.config import to_mapping
     from spanlab.finetuning.config import resolve_run_config
     from spanlab.samples import load
-    from spanlab.samples.exports import Selection, export
+    from spanlab.samples.export import Selection, export
 
     settings = yaml.safe_dump(to_mapping(resolve_run_config(task, {})), sort_keys=False, allow_unicode=True)
     selection = Selection(language=language, format="jsonl")
@@ -58,7 +58,7 @@ def _export_list(folder: Path, selection: "Selection", *, overwrite: bool) -> "t
     import yaml
 
     from spanlab.samples import load
-    from spanlab.samples.exports import export
+    from spanlab.samples.export import export
 
     entries: list[dict[str, object]] = []
     files: tuple[ExportedFile, ...] = ()

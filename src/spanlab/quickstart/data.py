@@ -12,8 +12,8 @@ from spanlab.errors import InputError
 from spanlab.quickstart.folder import QuickstartFolder
 from spanlab.quickstart.plan import CORPUS, LANGUAGE, TASKS, TEXT, TOKENIZER, QuickstartTask
 from spanlab.samples import Passage, load
-from spanlab.samples.exports import files_of
-from spanlab.samples.exports.records import json_lines
+from spanlab.samples.export import files_of
+from spanlab.samples.formats import json_lines
 from spanlab.text import Tokenizer
 from spanlab.text.plain_files import open_plain_files
 from spanlab.text.train import TokenizerConfig, train_tokenizer

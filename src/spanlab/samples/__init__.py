@@ -1,12 +1,11 @@
-"""The almanac: short passages in three languages with every layer of labels, written for SpanLab.
+"""The almanac: short passages in three languages, labelled for every task, written for SpanLab.
 
-`load()` gives the shipped passages, `find(id)` one of them; `parse(source)` reads the same markup from anywhere. The
-markup and the meaning of each label are told in docs/almanac-guide.md.
+`load()` gives the shipped passages, `find(id)` one of them; `parse(source)` reads the same markup from any source. The
+markup and the labels are described in docs/almanac-guide.md.
 """
 
-from spanlab.samples.parse import Examination, examine, parse
+from spanlab.samples.parse import Examination, examine, find, load, parse
 from spanlab.samples.passage import Answer, Mention, Pair, Passage, Question, Relation, Sentence
-from spanlab.samples.shipped import find, load
 
 __all__ = [
     "Answer",

@@ -1,7 +1,8 @@
-"""The lines of a markup file: what each one is, and the faults that a line alone can show.
+"""The lines of a markup file, the brackets of a sentence, and the sentences of a passage joined to its text.
 
-A file enters as one string; the lines that mean something leave, in order, each with its kind, its value and the
-column where the value starts. Blank lines leave too: between two sentences they start a paragraph.
+`read_line` gives each line its kind, its value and the column where the value starts; blank lines count, too: between
+two sentences they start a paragraph. `parse_inline` reads the brackets of a sentence, `join_sentences` puts the
+sentences of a passage together.
 """
 
 import re
@@ -18,6 +19,9 @@ KEYWORDS = ("title", "rel", "q", "a", "not", "same", "diff")
 WITH_OCCURRENCE = ("a", "not")
 SIGNS = {"## ": "header", "- ": "sentence", "* ": "key"}
 BAD_CHARACTER = re.compile(r"[\x00-\x1f\x7f\u00a0\u200b-\u200f\u2028\u2029\ufeff\ufffd]|  +| $")
+JOINTS = {"en": " ", "ko": " ", "zh": ""}
+COLONS = (": ", "：")
+TAG = re.compile(r"(?:(?P<entity>[1-9]\d?)(?::(?P<typed>\w+))?|(?P<label>[A-Za-z]+))")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +57,7 @@ def _keyword_line(text: str, number: int, path: str | Path | None) -> Line:
     start = Line(path=path, number=number, kind="unknown")
     keyword = KEYWORD.match(text)
     if not keyword:
-        raise start.error("a line of no known kind", "start it with '## ', '- ', '* ' or a keyword such as 'q: '")
+        raise start.error("unknown kind of line", "start it with '## ', '- ', '* ' or a keyword such as 'q: '")
     kind, occurrence = keyword["kind"], keyword["occurrence"]
     if kind not in KEYWORDS:
         known = ", ".join(f"{name}:" for name in KEYWORDS)
@@ -66,7 +70,7 @@ def _keyword_line(text: str, number: int, path: str | Path | None) -> Line:
     if not value or not keyword["space"]:
         raise start.error(f"'{kind}:' without a value", f"write '{kind}: value', with one space")
     if kind != "rel" and (brace := re.search(r"[{}]", value)):
-        raise start.error("a bracket outside a sentence", "write bare text here", offset=keyword.end() + brace.start())
+        raise start.error("a bracket outside a sentence", "write plain text here", offset=keyword.end() + brace.start())
     return Line(
         path=path,
         number=number,
@@ -80,20 +84,17 @@ def _keyword_line(text: str, number: int, path: str | Path | None) -> Line:
 def _check_characters(text: str, number: int, path: str | Path | None) -> None:
     start = Line(path=path, number=number, kind="unknown")
     if bad := BAD_CHARACTER.search(text):
-        found = bad[0]
-        if found.isspace() and set(found) == {" "}:
+        characters = bad[0]
+        if set(characters) == {" "}:
             raise start.error("two spaces, or a space at the end", "keep single spaces", offset=bad.start())
-        raise start.error(f"character U+{ord(found):04X} is not allowed", "remove it", offset=bad.start())
+        raise start.error(f"character U+{ord(characters):04X} is not allowed", "remove it", offset=bad.start())
     if not unicodedata.is_normalized("NFC", text):
-        offset = next(place for place in range(len(text)) if not unicodedata.is_normalized("NFC", text[: place + 1]))
+        offset = next(i for i in range(len(text)) if not unicodedata.is_normalized("NFC", text[: i + 1]))
         raise start.error("text that is not in Unicode form NFC", "write composed characters", offset=offset)
 
 
-TAG = re.compile(r"(?:(?P<entity>[1-9]\d?)(?::(?P<typed>\w+))?|(?P<label>[A-Za-z]+))")
-
-
 class InlineError(Exception):
-    """The brackets of a sentence are wrong at a character (`offset`) of its markup."""
+    """A mistake in the brackets of a sentence, at a character (`offset`) of its markup."""
 
     def __init__(self, offset: int, cause: str, fix: str) -> None:
         super().__init__(cause)
@@ -102,16 +103,16 @@ class InlineError(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Inline:
-    """The bare text of a sentence, its mentions, and the place in the markup of every character of the text."""
+    """The plain text of a sentence, its mentions, and the offset in the markup of every character of the text."""
 
     text: str
     mentions: tuple[Mention, ...]
-    places: tuple[int, ...]
+    offsets: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class _Open:
-    """A bracket not yet closed: where it stands in the markup, where its mention starts, what its tag says."""
+    """An open bracket: its offset in the markup, the start of its mention, its tag."""
 
     offset: int
     start: int
@@ -121,30 +122,30 @@ class _Open:
 
 def parse_inline(markup: str) -> Inline:
     """Read the brackets of one sentence."""
-    places: list[int] = []
+    offsets: list[int] = []
     mentions: list[Mention] = []
     opened: list[_Open] = []
     offset = 0
     while offset < len(markup):
         character = markup[offset]
         if character == "{":
-            bracket, offset = _open(markup, offset, len(places))
+            bracket, offset = _open(markup, offset, len(offsets))
             opened.append(bracket)
             continue
         if character == "}":
             if not opened:
                 raise InlineError(offset, "'}' closes nothing", "remove it, or open the mention with '{TAG|'")
-            text = "".join(markup[place] for place in places)
+            text = "".join(markup[position] for position in offsets)
             mentions.append(_close(opened.pop(), text, mentions, opened))
         elif character == "|":
-            raise InlineError(offset, "'|' outside a tag", "remove it; a bar stands only between a tag and its text")
+            raise InlineError(offset, "'|' outside a tag", "remove it; a bar goes only between a tag and its text")
         else:
-            places.append(offset)
+            offsets.append(offset)
         offset += 1
     if opened:
         raise InlineError(opened[-1].offset, "'{' is never closed", "close the mention with '}' in the same sentence")
     mentions.sort(key=lambda mention: (mention.start, -mention.end))
-    return Inline(text="".join(markup[place] for place in places), mentions=tuple(mentions), places=tuple(places))
+    return Inline(text="".join(markup[i] for i in offsets), mentions=tuple(mentions), offsets=tuple(offsets))
 
 
 def _open(markup: str, offset: int, start: int) -> tuple[_Open, int]:
@@ -161,7 +162,7 @@ def _open(markup: str, offset: int, start: int) -> tuple[_Open, int]:
 
 
 def _close(bracket: _Open, text: str, closed: list[Mention], around: list[_Open]) -> Mention:
-    """The mention of a bracket that ends where `text` ends, among those closed before and still open around it."""
+    """The mention of a bracket that ends with `text`, checked against those `closed` and still open `around`."""
     mention = Mention(start=bracket.start, end=len(text), label=bracket.label, entity=bracket.entity)
     covered = text[mention.start :]
     if not covered:
@@ -175,24 +176,21 @@ def _close(bracket: _Open, text: str, closed: list[Mention], around: list[_Open]
     return mention
 
 
-JOINTS = {"en": " ", "ko": " ", "zh": ""}
-COLONS = (": ", "：")
-
-
 @dataclass(frozen=True, kw_only=True)
 class Body:
-    """The text, its sentences and mentions; of every numbered entity its type, if it has one, and its first place."""
+    """The text, its sentences and mentions; for every numbered entity its type, if any, and its first mention."""
 
     text: str
     sentences: tuple[Sentence, ...]
     mentions: tuple[Mention, ...]
     types: dict[int, str]
-    places: dict[int, tuple[Line, int]]
+    first_mentions: dict[int, tuple[Line, int]]
+    """Line and offset."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Written:
-    """One sentence as it stands in the file: its line, its brackets read, and whether it opens a paragraph."""
+class MarkedSentence:
+    """A sentence of the file: its line, its parsed brackets, and whether it opens a paragraph."""
 
     line: Line
     inline: Inline
@@ -210,24 +208,24 @@ def sentence_lines(block: Sequence[Line]) -> list[tuple[Line, bool]]:
     return sentences
 
 
-def read_sentence(item: tuple[Line, bool]) -> Written:
+def read_sentence(item: tuple[Line, bool]) -> MarkedSentence:
     """Read the brackets of one sentence line."""
     line, opens_paragraph = item
     try:
-        return Written(line=line, inline=parse_inline(line.value), opens_paragraph=opens_paragraph)
-    except InlineError as fault:
-        raise line.error(fault.cause, fault.fix, offset=fault.offset) from None
+        return MarkedSentence(line=line, inline=parse_inline(line.value), opens_paragraph=opens_paragraph)
+    except InlineError as error:
+        raise line.error(error.cause, error.fix, offset=error.offset) from None
 
 
-def join_sentences(written: Sequence[Written], language: str, *, dialogue: bool) -> Body:
+def join_sentences(marked: Sequence[MarkedSentence], language: str, *, dialogue: bool) -> Body:
     """Put the sentences of a passage together."""
     text = ""
     speaker: str | None = None
     sentences: list[Sentence] = []
     mentions: list[Mention] = []
     types: dict[int, str] = {}
-    places: dict[int, tuple[Line, int]] = {}
-    for part in written:
+    first_mentions: dict[int, tuple[Line, int]] = {}
+    for part in marked:
         if dialogue and part.opens_paragraph:
             speaker = _speaker(part.line, part.inline)
         if sentences:
@@ -236,9 +234,11 @@ def join_sentences(written: Sequence[Written], language: str, *, dialogue: bool)
         text += part.inline.text
         key, number = part.line.kind == "key", part.line.number
         sentences.append(Sentence(start=start, end=len(text), key=key, speaker=speaker, line=number))
-        _learn_entities(part.line, part.inline, types, places)
-        mentions += [replace(found, start=found.start + start, end=found.end + start) for found in part.inline.mentions]
-    return Body(text=text, sentences=tuple(sentences), mentions=tuple(mentions), types=types, places=places)
+        _add_entities(part.line, part.inline, types, first_mentions)
+        mentions += [replace(m, start=m.start + start, end=m.end + start) for m in part.inline.mentions]
+    return Body(
+        text=text, sentences=tuple(sentences), mentions=tuple(mentions), types=types, first_mentions=first_mentions
+    )
 
 
 def _speaker(line: Line, inline: Inline) -> str:
@@ -248,12 +248,14 @@ def _speaker(line: Line, inline: Inline) -> str:
     raise line.error("a turn without a speaker", "start each paragraph of a dialogue with '{1:PER|Name}: '")
 
 
-def _learn_entities(line: Line, inline: Inline, types: dict[int, str], places: dict[int, tuple[Line, int]]) -> None:
+def _add_entities(
+    line: Line, inline: Inline, types: dict[int, str], first_mentions: dict[int, tuple[Line, int]]
+) -> None:
     for mention in inline.mentions:
         if not mention.entity:
             continue
-        offset = inline.places[mention.start]
-        places.setdefault(mention.entity, (line, offset))
+        offset = inline.offsets[mention.start]
+        first_mentions.setdefault(mention.entity, (line, offset))
         if mention.label and types.setdefault(mention.entity, mention.label) != mention.label:
             cause = f"entity {mention.entity} is {types[mention.entity]} above and {mention.label} here"
             raise line.error(cause, "give one entity one type, or two numbers", offset=offset)

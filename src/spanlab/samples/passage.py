@@ -1,7 +1,7 @@
-"""A passage of the almanac with all its layers, as frozen objects.
+"""A passage of the almanac with all its labels, as frozen objects.
 
-Offsets are characters of `Passage.text`, end exclusive. Lines are those of the markup the passage was read from; they
-take no part in comparisons, so that a passage equals itself wherever it stands in its file.
+Offsets are characters of `Passage.text`, end exclusive. Lines are those of the markup; they are not compared, so that a
+passage equals itself wherever it is in its file.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ STYLES = ("encyclopaedic", "news", "review", "dialogue", "letter", "instruction"
 SPLITS = ("train", "dev", "test")
 SENTIMENTS = ("positive", "negative", "mixed")
 
-# Only these two styles carry an opinion of their writer, so only they have a sentiment, and always.
+# Only these two styles express an opinion, so only they have a sentiment, and always.
 STYLES_WITH_SENTIMENT = ("review", "letter")
 
 ENTITY_TYPES = ("PER", "ORG", "LOC", "DATE", "WORK", "PRODUCT", "QUANTITY", "EVENT")
@@ -21,7 +21,7 @@ ENTITY_TYPES = ("PER", "ORG", "LOC", "DATE", "WORK", "PRODUCT", "QUANTITY", "EVE
 
 @dataclass(frozen=True)
 class Signature:
-    """The entity types that may stand at the head and at the tail of a relation."""
+    """The entity types that the head and the tail of a relation may have."""
 
     heads: tuple[str, ...]
     tails: tuple[str, ...]
@@ -105,7 +105,7 @@ class Question:
 
 @dataclass(frozen=True, kw_only=True)
 class Pair:
-    """Two sentences that say the same (`same`), or that look alike and do not."""
+    """Two sentences with the same meaning (`same`), or similar ones with different meanings."""
 
     text_a: str
     text_b: str
@@ -115,7 +115,7 @@ class Pair:
 
 @dataclass(frozen=True, kw_only=True)
 class Passage:
-    """A titled text with its labels; the layers are in the order of the text or of the markup."""
+    """A titled text with its labels, each kind in the order of the text or of the markup."""
 
     id: str
     language: str

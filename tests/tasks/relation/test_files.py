@@ -7,7 +7,7 @@ import pytest
 
 from spanlab.errors import InputError
 from spanlab.samples import load
-from spanlab.samples.exports import Selection, export
+from spanlab.samples.export import Selection, export
 from spanlab.tasks.formats.reading import read_rows
 from spanlab.tasks.formats.row import Row
 from spanlab.tasks.relation.task import Relations
