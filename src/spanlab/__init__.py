@@ -1,7 +1,7 @@
 """SpanLab pre-trains and fine-tunes SpanBERT and its family.
 
-The names below are the public face of the library. They are imported when first used, so that `import spanlab`
-stays quick and loads neither torch nor tokenizers.
+The names below are the public interface. They are imported on first use, so that `import spanlab` is fast and loads
+neither torch nor tokenizers.
 """
 
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Encoder", "EncoderConfig", "SpanBoundaryHead", "SpanMasking", "__version__", "finetune", "load", "pretrain"]
 
-_HOMES = {
+_MODULES = {
     "Encoder": "encoder",
     "EncoderConfig": "encoder",
     "SpanBoundaryHead": "encoder",
@@ -29,4 +29,4 @@ _HOMES = {
 }
 
 
-__getattr__, __dir__ = lazy_names(__name__, _HOMES)
+__getattr__, __dir__ = lazy_names(__name__, _MODULES)

@@ -1,4 +1,4 @@
-"""`python -m spanlab` is the `spanlab` command; torchrun starts it so."""
+"""`python -m spanlab` is the `spanlab` command, as torchrun starts it."""
 
 from spanlab.cli.main import main
 

@@ -1,4 +1,4 @@
-"""Names for the array types in use everywhere, and ranges of different lengths laid end to end without a loop."""
+"""Names of common array types, and concatenated ranges of different lengths without a loop."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,12 +8,12 @@ Flags = NDArray[np.bool_]
 
 
 def concatenated_ranges(starts: Integers, lengths: Integers) -> Integers:
-    """(N,) the integers start, start + 1, … of each of R ranges, end to end: (2, 7), (3, 1) → 2 3 4 7."""
+    """(N,) the integers start, start + 1, … of each of R ranges, concatenated: (2, 7), (3, 1) → 2 3 4 7."""
     ends = np.cumsum(lengths)
     total = int(ends[-1]) if len(ends) else 0
     return np.arange(total) + np.repeat(starts - ends + lengths, lengths)
 
 
 def offsets(lengths: Integers) -> Integers:
-    """(R,) where each range begins when they are laid end to end."""
+    """(R,) where each range begins when they are concatenated."""
     return np.cumsum(lengths) - lengths

@@ -1,4 +1,4 @@
-"""Files and folders that are there whole or not at all: what a kill, a power cut or a full disk leaves is usable."""
+"""Files and folders that exist completely or not at all, even after a kill or a power cut; checks of output folders."""
 
 import errno
 import hashlib
@@ -12,10 +12,12 @@ from typing import Any
 
 from spanlab.errors import InputError
 
+_PARTIAL = ".partial"
+
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Write a file so that whoever looks sees the old content or the new, and the new survives a power cut."""
-    partial = path.with_name(path.name + ".partial")
+    """Write a file so that readers see the old content or the new, and the new survives a power cut."""
+    partial = path.with_name(path.name + _PARTIAL)
     with partial.open("wb") as file:
         file.write(data)
         file.flush()
@@ -23,30 +25,30 @@ def write_atomically(path: Path, data: bytes) -> None:
     rename(partial, path)
 
 
-def rename(path: Path, place: Path) -> None:
-    """Give a file or folder its name for good: a power cut afterwards does not undo it."""
-    path.replace(place)
-    _to_disk(place.parent)
+def rename(path: Path, target: Path) -> None:
+    """Rename a file or folder; a power cut afterwards does not undo it."""
+    path.replace(target)
+    _fsync(target.parent)
 
 
 def write_json(path: Path, mapping: Mapping[str, Any]) -> None:
-    """One JSON object in a file, for programs and people."""
+    """Write one JSON object, indented."""
     write_atomically(path, (json.dumps(mapping, indent=2, ensure_ascii=False) + "\n").encode())
 
 
 def sha256_of(path: Path) -> str:
-    """The sha256 of a file, read in pieces."""
+    """The sha256 of a file, read in blocks."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def to_disk(folder: Path) -> None:
-    """Wait until everything in a folder, its own entries included, is on the disk."""
+def fsync_folder(folder: Path) -> None:
+    """Wait until a folder and everything in it is on disk."""
     for path in (*folder.rglob("*"), folder):
-        _to_disk(path)
+        _fsync(path)
 
 
-def _to_disk(path: Path) -> None:
+def _fsync(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -54,31 +56,37 @@ def _to_disk(path: Path) -> None:
         os.close(descriptor)
 
 
-def put_folder(new: Path, place: Path) -> None:
-    """Move the folder `new` to `place`; what was there is removed once the new one stands.
+def replace_folder(new: Path, target: Path) -> None:
+    """Move the folder `new` to `target`; an existing `target` is removed afterwards.
 
-    A kill between the two renames leaves the old folder beside as `.NAME.old`; `mend_folder` puts it back.
+    A kill between the two renames leaves the old folder as `.NAME.old`; `repair_folder` restores it.
     """
-    old = _old_name(place)
-    if place.exists():
+    old = _old_name(target)
+    if target.exists():
         shutil.rmtree(old, ignore_errors=True)
-        place.rename(old)
-    rename(new, place)
+        target.rename(old)
+    rename(new, target)
     shutil.rmtree(old, ignore_errors=True)
 
 
-def mend_folder(place: Path) -> None:
-    """Finish or undo a `put_folder` that was killed half way."""
-    old = _old_name(place)
+def repair_folder(target: Path) -> None:
+    """Finish or undo a `replace_folder` that was killed."""
+    old = _old_name(target)
     if old.exists():
-        if place.exists():
+        if target.exists():
             shutil.rmtree(old)
         else:
-            old.rename(place)
+            old.rename(target)
 
 
-def _old_name(place: Path) -> Path:
-    return place.with_name(f".{place.name}.old")
+def _old_name(target: Path) -> Path:
+    return target.with_name(f".{target.name}.old")
+
+
+def check_new_folder(folder: Path, *, overwrite: bool) -> None:
+    """Raise where an output folder is not empty and may not be overwritten."""
+    if not overwrite and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError("exists and is not empty", path=folder, fix="choose another --out, or use --overwrite")
 
 
 def has_output(folder: Path, marker: str, name: str, *, ignored: Callable[[Path], bool] = lambda path: False) -> bool:
@@ -103,13 +111,13 @@ def has_output(folder: Path, marker: str, name: str, *, ignored: Callable[[Path]
 
 @contextmanager
 def locked(path: Path, refusal: str) -> Iterator[None]:
-    """Keep every other process that asks for the same lock out for the while; the lock of a killed one dies with it."""
+    """Hold an exclusive lock, which ends with the process; raises `refusal` where another process holds it."""
     with path.open("w") as file:
         try:
             import fcntl
 
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except ImportError:  # a system without such locks
+        except ImportError:  # no such locks on this system
             pass
         except OSError:
             raise InputError(refusal, path=path.parent) from None
@@ -118,7 +126,7 @@ def locked(path: Path, refusal: str) -> Iterator[None]:
 
 @contextmanager
 def readable_disk_errors(folder: Path, fix: str) -> Iterator[None]:
-    """Turn a full disk or an unusable path into one line that says what to do."""
+    """Turn errors of a full disk or a wrong path into an `InputError`."""
     try:
         yield
     except OSError as error:

@@ -11,7 +11,7 @@ Supported annotations: `bool`, `int`, `float`, `str`, `Literal[…]`, `X | None`
     dropout: Annotated[float, AtLeast(0), Below(1)] = 0.1
     stride: Annotated[int, AtLeast(1)] | None = None
 
-A dataclass that derives from `Bounded` is held to its bounds however it is made, in Python or from a file.
+A dataclass that derives from `Bounded` checks its bounds when it is constructed, in Python or from a file.
 """
 
 import dataclasses
@@ -32,7 +32,7 @@ KeyPath = tuple[str, ...]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Source:
-    """Where a mapping came from, so that errors can name the file and the line of a key."""
+    """The file of a mapping and the lines of its keys, for errors."""
 
     path: str | None = None
     lines: Mapping[KeyPath, int] = dataclasses.field(default_factory=dict)
@@ -43,7 +43,7 @@ class Source:
         return ConfigError(cause, path=self.path, line=line, fix=fix)
 
     def within(self, section: str) -> "Source":
-        """The same place for what stands in a section, whose keys are then counted from there."""
+        """The source of a section, with keys relative to it."""
         inner = {key[1:]: line for key, line in self.lines.items() if key[:1] == (section,)}
         return Source(path=self.path, lines=inner)
 
@@ -57,7 +57,7 @@ class Bound:
     compare: ClassVar[Callable[[float, float], bool]]
 
     def holds(self, value: float) -> bool:
-        """Whether a number keeps to the limit; nan never does."""
+        """Whether a number is within the limit; nan never is."""
         return type(self).compare(value, self.limit)
 
     def __str__(self) -> str:
@@ -89,7 +89,7 @@ class Below(Bound):
 
 
 class Bounded:
-    """Base of the dataclasses whose numbers have bounds: each instance is checked.
+    """Base of dataclasses whose numbers have bounds, which are checked on construction.
 
     A `__post_init__` of a subclass, for what involves several fields, calls this one first.
     """
@@ -110,21 +110,21 @@ def read_yaml(path: str | Path) -> tuple[dict[str, Any], Source]:
 
 
 def read_yaml_list(path: str | Path) -> list[tuple[dict[str, Any], Source]]:
-    """The mappings of a YAML file that is a list of them, each with the lines of its keys; `()` is its first."""
+    """The mappings of a YAML list, each with the lines of its keys; the key `()` has its first line."""
     items, node = _parse_yaml(path)
     if not isinstance(items, list) or not isinstance(node, yaml.SequenceNode):
         raise ConfigError("expected a list: items that begin with '- '", path=path, line=1)
-    found = []
-    for item, place in zip(items, node.value, strict=True):
-        line = place.start_mark.line + 1
+    mappings = []
+    for item, item_node in zip(items, node.value, strict=True):
+        line = item_node.start_mark.line + 1
         if not isinstance(item, dict):
             raise ConfigError(f"expected 'key: value' lines, not {item!r}", path=path, line=line)
-        found.append((item, Source(path=str(path), lines={(): line, **_key_lines(place, ())})))
-    return found
+        mappings.append((item, Source(path=str(path), lines={(): line, **_key_lines(item_node, ())})))
+    return mappings
 
 
 def _parse_yaml(path: str | Path) -> tuple[Any, yaml.Node | None]:
-    """What a file holds, and the nodes that know its lines."""
+    """The content of a file, and its nodes, which know their lines."""
     try:
         text = Path(path).read_text(encoding="utf-8")
         return yaml.safe_load(text), yaml.compose(text, Loader=yaml.SafeLoader)
@@ -150,7 +150,7 @@ def _key_lines(node: yaml.Node | None, prefix: KeyPath) -> dict[KeyPath, int]:
 
 
 def parse_overrides(overrides: Sequence[str]) -> dict[str, Any]:
-    """`["training.lr=1e-4", "size=mini"]` as a nested mapping; values are read as YAML."""
+    """`["training.lr=1e-4", "size=mini"]` as a nested mapping; values are parsed as YAML."""
     values: dict[str, Any] = {}
     for override in overrides:
         key, equals, text = override.partition("=")
@@ -168,17 +168,17 @@ def nested(values: Mapping[str, Any]) -> dict[str, Any]:
     mapping: dict[str, Any] = {}
     for key, value in values.items():
         *parents, leaf = key.split(".")
-        place = mapping
+        section = mapping
         for parent in parents:
-            place = place.setdefault(parent, {})
-            if not isinstance(place, dict):
+            section = section.setdefault(parent, {})
+            if not isinstance(section, dict):
                 raise ConfigError(f"'{key}' is set both as a value and as a section")
-        place[leaf] = merge(place.get(leaf) or {}, value) if isinstance(value, Mapping) else value
+        section[leaf] = merge(section.get(leaf) or {}, value) if isinstance(value, Mapping) else value
     return mapping
 
 
 def merge(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
-    """`base` with `change` laid over it, section by section."""
+    """`base` updated with `change`, section by section."""
     merged = dict(base)
     for key, value in change.items():
         old = merged.get(key)
@@ -224,7 +224,7 @@ def _build(cls: type[Config], mapping: Mapping[str, Any], prefix: KeyPath, sourc
             raise source.error((*prefix, name), f"key '{'.'.join((*prefix, name))}' is missing")
     try:
         return cls(**values)
-    except ConfigError as error:  # a check of the dataclass itself: tell where the values came from
+    except ConfigError as error:  # a check of the dataclass itself: add the file and line
         raise source.error(prefix, error.cause, error.fix) if error.path is None else error from None
 
 
@@ -273,7 +273,7 @@ def _coerce_scalar(hint: Any, value: Any, path: KeyPath, source: Source) -> Any:
     if hint is Any or (isinstance(hint, type) and type(value) is hint):
         return value
     if hint is float and not isinstance(value, bool):
-        # YAML reads 1e-4 as a string: the number is meant.
+        # YAML reads 1e-4 as a string.
         try:
             return float(value)
         except (TypeError, ValueError):

@@ -1,8 +1,7 @@
-"""What SpanLab refuses, as types.
+"""The errors a user can cause.
 
-Every error a user can cause is a `SpanlabError`: one line that names the place, the cause and the fix. The command
-line turns it into exit code 2; whoever calls the library catches it as a `ValueError`. Programming mistakes stay
-plain assertions and are not found here.
+Each is a `SpanlabError`: one line that names the file and line, the cause and the fix. The command line turns it into
+exit code 2; in Python it is a `ValueError`. Programming mistakes are plain assertions.
 """
 
 from collections.abc import Iterable
@@ -11,7 +10,7 @@ from pathlib import Path
 
 
 class SpanlabError(ValueError):
-    """Something in the user's input is wrong; the message is one line and names the fix."""
+    """The user's input is wrong; the message is one line and names the fix."""
 
 
 class InputError(SpanlabError):
@@ -29,22 +28,22 @@ class InputError(SpanlabError):
         column: int | None = None,
         fix: str | None = None,
     ) -> None:
-        place = [str(part) for part in (path, line, column) if part is not None]
-        message = ": ".join([":".join(place), cause]) if place else cause
+        position = [str(part) for part in (path, line, column) if part is not None]
+        message = ": ".join([":".join(position), cause]) if position else cause
         super().__init__(f"{message}; {fix}" if fix else message)
         self.path, self.line, self.column, self.cause, self.fix = path, line, column, cause, fix
 
 
 class ConfigError(InputError):
-    """A configuration has an unknown key, a value of the wrong type, or values that cannot go together."""
+    """A configuration has an unknown key, a value of the wrong type or out of bounds, or incompatible values."""
 
 
 class WeightsError(InputError):
-    """A weight file is damaged, or its tensors do not fit the model they are read into."""
+    """A weight file is damaged, or its tensors do not fit the model."""
 
 
 class MissingHeadError(SpanlabError):
-    """A model was asked for something that needs a head its folder does not hold."""
+    """A model has no head for what it was asked to do."""
 
 
 class MissingExtraError(SpanlabError):
@@ -55,15 +54,15 @@ class MissingExtraError(SpanlabError):
         self.extra, self.purpose = extra, purpose
 
     def __reduce__(self) -> tuple[type["MissingExtraError"], tuple[str, str]]:
-        """For a worker process's errors: what is pickled is what it was made from, not its message."""
+        """Pickled by its arguments, not its message, to pass between processes."""
         return MissingExtraError, (self.extra, self.purpose)
 
 
 class RunError(RuntimeError):
-    """A run had to stop for a reason that is not plainly in the user's input; the message is for people."""
+    """A run had to stop for a reason that is not in the user's input."""
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The hint ` (did you mean 'x'?)` for the known name nearest to `name`, or nothing when none is near."""
+    """The hint ` (did you mean 'x'?)` for the known name nearest to `name`; empty when none is near."""
     near = get_close_matches(name, list(known), n=1, cutoff=0.6)
     return f" (did you mean '{near[0]}'?)" if near else ""

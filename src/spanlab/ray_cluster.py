@@ -1,4 +1,4 @@
-"""A Ray cluster for as long as it is needed: the one RAY_ADDRESS names, or one started on this machine."""
+"""A connection to a Ray cluster: the one at RAY_ADDRESS, or a local one."""
 
 import os
 from collections.abc import Iterator
@@ -10,9 +10,9 @@ from spanlab.errors import MissingExtraError
 
 @contextmanager
 def ray_cluster(cpus: int | None) -> Iterator[Any]:
-    """The `ray` module, connected; a cluster started here has `cpus` CPUs (None: all there are) and ends with it.
+    """The `ray` module, connected; a local cluster has `cpus` CPUs (None: all) and ends with the context.
 
-    A connection that the caller's program has made already is used and left as it is.
+    An existing connection of the calling program is used and left open.
     """
     try:
         import ray

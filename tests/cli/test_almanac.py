@@ -53,7 +53,7 @@ def test_options_narrow_the_export_down(tmp_path: Path) -> None:
 def test_a_full_folder_is_refused_unless_told(tmp_path: Path) -> None:
     run("export", "ner", "--out", tmp_path)
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
-    with pytest.raises(InputError, match="not empty; choose another --out, or --overwrite"):
+    with pytest.raises(InputError, match="not empty; choose another --out, or use --overwrite"):
         run("export", "qa", "--out", tmp_path)
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
     run("export", "qa", "--out", tmp_path, "--overwrite")
@@ -72,7 +72,7 @@ def test_show_writes_a_page(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     assert run("show", "zh-nature-01", "--html", page).strip() == str(page)
     assert "青海湖" in page.read_text(encoding="utf-8")
-    with pytest.raises(InputError, match="is there already"):
+    with pytest.raises(InputError, match="file exists"):
         run("show", "--html", page)
     run("show", "--html", page, "--overwrite")
     assert all(f'id="{passage.id}"' in page.read_text(encoding="utf-8") for passage in load())

@@ -49,7 +49,7 @@ def test_full_folder_is_refused_and_overwritten(files: list[str], tmp_path: Path
     before = {file.name: file.read_bytes() for file in out.iterdir()}
     code, printed, err = train(files, out, "bpe")
     assert (code, printed) == (2, "")
-    assert f"{out}: is there already and is not empty" in err
+    assert f"{out}: exists and is not empty" in err
     assert {file.name: file.read_bytes() for file in out.iterdir()} == before
     assert train(files, out, "bpe", "--overwrite")[0] == 0
     assert sorted(file.name for file in out.iterdir()) == ["tokenizer.json", "tokenizer_config.json"]

@@ -79,7 +79,7 @@ def test_one_passage_has_no_index() -> None:
 def test_a_page_is_replaced_only_when_told(tmp_path: Path) -> None:
     path = tmp_path / "page.html"
     path.write_text("mine")
-    with pytest.raises(InputError, match="is there already"):
+    with pytest.raises(InputError, match="file exists"):
         write_page(load()[:1], path)
     assert path.read_text() == "mine"
     write_page(load()[:1], path, overwrite=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from spanlab.atomic_io import mend_folder
+from spanlab.atomic_io import repair_folder
 from spanlab.errors import InputError
 from spanlab.training import run_folder
 from spanlab.training.run_folder import RunFolder
@@ -115,7 +115,7 @@ def test_a_model_is_replaced_whole_or_not_at_all(tmp_path: Path, halfway: bool) 
                 run.put_model(write("new"))
             except OSError:
                 assert fuse.broken
-        mend_folder(run.model)
+        repair_folder(run.model)
         assert content(run) in ({"old"}, {"new"})
         run.put_model(write("newer"))
         assert content(run) == {"newer"}

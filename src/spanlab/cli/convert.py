@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from spanlab.atomic_io import check_new_folder
 from spanlab.cli.output import note, print_json
 from spanlab.errors import InputError
 
@@ -26,8 +27,7 @@ def convert(
     from spanlab.encoder.pretrained import load_model, locate_model, save_model
     from spanlab.encoder.pretrained.spanbert_release import read_spanbert_release
 
-    if out.exists() and (not out.is_dir() or any(out.iterdir())) and not overwrite:
-        raise InputError("folder exists and is not empty", path=out, fix="use --overwrite or another --out")
+    check_new_folder(out, overwrite=overwrite)
     if tokenizer is not None and not tokenizer.is_dir():
         raise InputError("no such tokenizer folder", path=tokenizer)
     if Path(source).is_file():

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from spanlab.atomic_io import check_new_folder
 from spanlab.cli.output import print_json, print_table
-from spanlab.errors import InputError
 
 if TYPE_CHECKING:
     from spanlab.text import Tokenizer
@@ -54,8 +54,7 @@ def train(
     from spanlab.text.plain_files import open_plain_files
     from spanlab.text.train import TokenizerConfig, train_tokenizer
 
-    if out.exists() and (not out.is_dir() or any(out.iterdir())) and not overwrite:
-        raise InputError("is there already and is not empty", path=out, fix="choose another --out, or --overwrite")
+    check_new_folder(out, overwrite=overwrite)
     config = TokenizerConfig(
         kind=kind,
         vocab_size=vocab_size,

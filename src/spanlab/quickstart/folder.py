@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from spanlab.atomic_io import has_output, locked, put_folder, sha256_of, to_disk, write_json
+from spanlab.atomic_io import fsync_folder, has_output, locked, replace_folder, sha256_of, write_json
 from spanlab.errors import InputError
 from spanlab.quickstart.events import QuickstartEvents
 from spanlab.quickstart.plan import QuickstartSettings, all_outputs
@@ -66,8 +66,8 @@ class QuickstartFolder:
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir()
         yield unfinished
-        to_disk(unfinished)
-        put_folder(unfinished, self.path / name)
+        fsync_folder(unfinished)
+        replace_folder(unfinished, self.path / name)
 
     def _check(self, *, overwrite: bool) -> bool:
         """Whether the folder contains a quickstart; raises if it contains anything else, or other settings."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
+from spanlab.atomic_io import check_new_folder
 from spanlab.errors import InputError, did_you_mean
 from spanlab.samples import formats
 from spanlab.samples.formats import Record, json_lines, table
@@ -57,8 +58,7 @@ def export(
     passages: Sequence[Passage], task: str, out: Path, selection: Selection, *, overwrite: bool = False
 ) -> tuple[ExportedFile, ...]:
     """Write the examples of a task to `out`; a split without any gets no file."""
-    if not overwrite and out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise InputError("is there already and is not empty", path=out, fix="choose another --out, or --overwrite")
+    check_new_folder(out, overwrite=overwrite)
     texts = _build(passages, task, out, selection)
     if not texts:
         raise InputError(

@@ -1,4 +1,4 @@
-"""Passages of the almanac as one HTML page that needs nothing beside it.
+"""Passages of the almanac as one self-contained HTML page.
 
 Mentions nest as elements; answers may cross them, so they are told piece by piece of the text. Labels are drawn by
 the style sheet and are no part of the text: what a reader copies is the passage. With one passage the page is its
@@ -15,7 +15,7 @@ from spanlab.errors import InputError
 from spanlab.samples import Answer, Mention, Passage, Question, Relation
 
 LANGUAGE_NAMES = {"en": "English", "zh": "中文", "ko": "한국어"}
-# The golden angle: neighbours in number are far apart in hue.
+# The golden angle: entities with neighbouring numbers get distant hues.
 HUE_STEP = 137.5
 
 
@@ -48,7 +48,7 @@ def draw_page(passages: Sequence[Passage]) -> str:
 def write_page(passages: Sequence[Passage], path: Path, *, overwrite: bool = False) -> None:
     """Write the page to a file."""
     if path.exists() and not overwrite:
-        raise InputError("is there already", path=path, fix="choose another file, or --overwrite")
+        raise InputError("file exists", path=path, fix="choose another file, or use --overwrite")
     try:
         path.write_text(draw_page(passages), encoding="utf-8")
     except OSError as error:
@@ -91,7 +91,7 @@ def _card(passage: Passage) -> str:
 
 
 def _text(passage: Passage) -> str:
-    """The text sentence by sentence; what stands between sentences is kept, paragraphs as line feeds."""
+    """The text sentence by sentence; space between sentences is kept, paragraphs as line feeds."""
     parts, last = [], 0
     for sentence in passage.sentences:
         mentions = [m for m in passage.mentions if sentence.start <= m.start < sentence.end]
@@ -129,7 +129,7 @@ def _hue(entity: int) -> int:
 
 
 def _pieces(passage: Passage, start: int, end: int) -> str:
-    """Bare text, cut where an answer begins or ends, each piece with the numbers of the questions it answers."""
+    """Plain text, split where an answer begins or ends, each part with the numbers of the questions it answers."""
     spans = [(number, answer) for number, question in enumerate(passage.questions, start=1)
              for answer in _spans(question)]  # fmt: skip
     cuts = {place for _, answer in spans for place in (answer.start, answer.end) if start < place < end}

@@ -1,4 +1,4 @@
-"""A passage of the almanac with all its layers, drawn for a terminal.
+"""A passage of the almanac with all its labels, drawn for a terminal.
 
 Under each line of the text stand the marks of its mentions: type and number, in the colour of the type or of the
 cluster. Nothing is told by colour alone, so that the drawing survives a pipe.
@@ -14,7 +14,7 @@ from rich.text import Text
 
 from spanlab.samples import Mention, Passage, Question, Sentence
 
-# Labels of mentions near the right edge hang over by this much at most.
+# Labels of mentions near the right edge may exceed it by this much.
 OVERHANG = 10
 
 
@@ -30,7 +30,7 @@ class Mark:
 
     @property
     def label(self) -> str:
-        """The type and the number of the mention, as far as it has them."""
+        """The type and the number of the mention, where it has them."""
         return " ".join(str(part) for part in (self.mention.label, self.mention.entity) if part)
 
     @property
@@ -59,7 +59,7 @@ def draw_lines(text: str, start: int, end: int, mentions: Sequence[Mention], wid
 
 
 def _wrap(text: str, start: int, end: int, width: int) -> list[tuple[int, int]]:
-    """Lines that break at the last space that fits, or anywhere where there is none."""
+    """Lines broken at the last space that fits, or anywhere if there is none."""
     lines = []
     while start < end:
         stop, cells = start, 0
@@ -86,7 +86,7 @@ def _mark(text: str, first: int, last: int, mention: Mention) -> Mark:
 
 
 def _lanes(marks: Sequence[Mark]) -> tuple[tuple[Mark, ...], ...]:
-    """Short marks nearest to the text, each in the first lane with room for it."""
+    """Short marks nearest to the text, each in the first lane where it fits."""
     lanes: list[list[Mark]] = []
     for mark in sorted(marks, key=lambda mark: (mark.end - mark.start, mark.start)):
         free = (lane for lane in lanes if all(mark.start > other.right or mark.right < other.start for other in lane))
@@ -132,7 +132,7 @@ def draw_passage(passage: Passage, width: int) -> RenderableType:
 
 
 def list_passages(passages: Sequence[Passage]) -> RenderableType:
-    """A table of passages, one a line."""
+    """A table of passages, one per line."""
     table = Table(box=None, pad_edge=False, header_style="bold underline")
     for name in ("id", "style", "split"):
         table.add_column(name, no_wrap=True, min_width=max(len(getattr(passage, name)) for passage in passages))
@@ -176,7 +176,7 @@ def _draw_lane(lane: Sequence[Mark]) -> Text:
 
 
 def _draw_mark(mark: Mark) -> Text:
-    """The label between corners where the mention leaves room for them, else the label alone."""
+    """The label between corners where the mention is wide enough, else the label alone."""
     colour = _colour(mark.mention)
     label = Text(mark.label, style=colour)
     if mark.mention.entity:

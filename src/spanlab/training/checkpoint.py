@@ -19,7 +19,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from spanlab.atomic_io import rename, sha256_of, to_disk, write_json
+from spanlab.atomic_io import fsync_folder, rename, sha256_of, write_json
 from spanlab.config import from_mapping, to_mapping
 from spanlab.corpus.randomness import sample_keys
 from spanlab.encoder.pretrained import tensor_files
@@ -131,7 +131,7 @@ def _write_files(folder: Path, snapshot: Snapshot) -> None:
             records[path.name] = {"bytes": path.stat().st_size, "sha256": sha256_of(path)}
     state = {"format_version": FORMAT_VERSION, "progress": to_mapping(snapshot.progress), "files": records}
     write_json(folder / STATE, {**state, "sha256": _digest(state)})
-    to_disk(folder)
+    fsync_folder(folder)
 
 
 def _digest(state: Mapping[str, Any]) -> str:

@@ -20,7 +20,7 @@ from typing import Any
 
 import yaml
 
-from spanlab.atomic_io import has_output, locked, mend_folder, put_folder, write_atomically, write_json
+from spanlab.atomic_io import has_output, locked, repair_folder, replace_folder, write_atomically, write_json
 from spanlab.config import read_yaml
 from spanlab.errors import InputError
 from spanlab.training.checkpoint import Checkpoints, Progress
@@ -129,14 +129,14 @@ class RunFolder:
 
     def put_model(self, export: Callable[[Path], None]) -> None:
         """Export a model and atomically replace the previous one."""
-        mend_folder(self.model)
+        repair_folder(self.model)
         for partial in self.path.glob(".model-*"):  # of an export that was killed
             shutil.rmtree(partial)
         new = Path(tempfile.mkdtemp(prefix=".model-", dir=self.path))
         try:
             export(new)
             new.chmod(0o755)  # mkdtemp gives access to the owner only
-            put_folder(new, self.model)
+            replace_folder(new, self.model)
         finally:
             shutil.rmtree(new, ignore_errors=True)
 
