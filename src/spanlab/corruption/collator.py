@@ -1,4 +1,4 @@
-"""Span masking for anybody's own loop: lists of token ids in, padded torch tensors out.
+"""Span masking for any training loop: lists of token ids in, padded torch tensors out.
 
 Works with our tokenizers and with transformers' fast ones, on any encoder, as a `collate_fn` or called by hand:
 
@@ -6,7 +6,7 @@ Works with our tokenizers and with transformers' fast ones, on any encoder, as a
     loader = DataLoader(dataset, batch_size=32, collate_fn=masking)
 
 Each feature is a list of ids with its special tokens, or a mapping with `input_ids` and, optionally, `word_starts`
-(where words begin; else told from the ids) and `index` (which sample it is; else counted, and then the masks depend on
+(where words begin; else from the ids) and `index` (which sample it is; else counted, and then the masks depend on
 the order in which samples come). `epoch` is set by the caller; masks are drawn anew for each.
 """
 
@@ -82,8 +82,8 @@ class SpanMasking:
         counted = range(self._count, self._count + len(features))
         self._count += len(features)
         return [
-            int(feature.get("index", number)) if isinstance(feature, Mapping) else number
-            for feature, number in zip(features, counted, strict=True)
+            int(feature.get("index", position)) if isinstance(feature, Mapping) else position
+            for feature, position in zip(features, counted, strict=True)
         ]
 
     def _padded(self, examples: ExampleBatch) -> "dict[str, Tensor]":

@@ -1,4 +1,4 @@
-"""Masking spans that somebody else found: named entities, noun phrases, terms of a glossary.
+"""Masking spans that are given: named entities, noun phrases, terms of a glossary.
 
 As in SpanBERT's ablation, part of the budget (half) goes to given spans, taken whole and in random order, and random
 whole words take the rest. Where a block has too few given spans, random words make up for them.
@@ -57,10 +57,10 @@ def _check(batch: TokenBatch, spans: SpanTable) -> None:
     if (np.diff(spans.starts) < spans.lengths[:-1]).any():
         raise InputError("given spans overlap or are not in order")
     word_ends = np.append(batch.word_starts | ~batch.maskable, True)
-    crooked = ~batch.word_starts[spans.starts] | ~word_ends[ends]
-    crooked |= batch.block_of[spans.starts] != batch.block_of[np.maximum(ends - 1, 0)]
-    if crooked.any():
-        start = int(spans.starts[crooked][0])
+    misaligned = ~batch.word_starts[spans.starts] | ~word_ends[ends]
+    misaligned |= batch.block_of[spans.starts] != batch.block_of[np.maximum(ends - 1, 0)]
+    if misaligned.any():
+        start = int(spans.starts[misaligned][0])
         raise InputError(f"the given span at token {start} of the batch does not cover whole words of one block")
 
 
@@ -77,7 +77,7 @@ class SpanFile:
         word_ends = np.append(word_starts, True)
         wrong = np.flatnonzero(~word_starts[starts] | ~word_ends[ends])
         if len(wrong):
-            listed = ", ".join(str(lines[number]) for number in wrong[:20])
+            listed = ", ".join(str(lines[index]) for index in wrong[:20])
             more = f" and {len(wrong) - 20} more" if len(wrong) > 20 else ""
             raise InputError(
                 f"{len(wrong)} spans do not cover whole words: lines {listed}{more}",
@@ -88,7 +88,7 @@ class SpanFile:
         self.starts, self.ends = starts[order], ends[order]
         overlaps = np.flatnonzero(self.starts[1:] < self.ends[:-1])
         if len(overlaps):
-            listed = ", ".join(str(lines[order[number + 1]]) for number in overlaps[:20])
+            listed = ", ".join(str(lines[order[index + 1]]) for index in overlaps[:20])
             raise InputError(f"{len(overlaps)} spans overlap the one before: lines {listed}", path=path)
 
     def __call__(self, batch: TokenBatch) -> SpanTable:
@@ -99,9 +99,9 @@ class SpanFile:
         low = np.searchsorted(self.starts, batch.sources)
         high = np.maximum(low, np.searchsorted(self.ends, batch.sources + batch.text_lengths, side="right"))
         rows = np.repeat(np.arange(len(low)), high - low)
-        found = concatenated_ranges(low[high > low], (high - low)[high > low])
-        starts = self.starts[found] - batch.sources[rows] + first_text[rows]
-        return SpanTable(starts, self.ends[found] - self.starts[found])
+        inside = concatenated_ranges(low[high > low], (high - low)[high > low])
+        starts = self.starts[inside] - batch.sources[rows] + first_text[rows]
+        return SpanTable(starts, self.ends[inside] - self.starts[inside])
 
 
 def _read(path: Path, tokens: int) -> tuple[Integers, Integers, list[int]]:
@@ -112,17 +112,19 @@ def _read(path: Path, tokens: int) -> tuple[Integers, Integers, list[int]]:
         raise InputError("no such file", path=path) from None
     except UnicodeDecodeError as error:
         raise InputError(f"not UTF-8 text (byte {error.start})", path=path) from None
-    for number, line in enumerate(text.splitlines(), start=1):
+    for line_number, line in enumerate(text.splitlines(), start=1):
         if not line.strip():
             continue
         try:
             span = json.loads(line)
             start, end = int(span["start"]), int(span["end"])
         except (json.JSONDecodeError, KeyError, TypeError, ValueError):
-            raise InputError("not a span", path=path, line=number, fix='write {"start": 120, "end": 123}') from None
+            raise InputError(
+                "not a span", path=path, line=line_number, fix='write {"start": 120, "end": 123}'
+            ) from None
         if not 0 <= start < end <= tokens:
-            raise InputError(f"span {start} to {end} is not within the {tokens} tokens", path=path, line=number)
+            raise InputError(f"span {start} to {end} is not within the {tokens} tokens", path=path, line=line_number)
         starts.append(start)
         ends.append(end)
-        lines.append(number)
+        lines.append(line_number)
     return np.array(starts, np.int64), np.array(ends, np.int64), lines

@@ -1,6 +1,6 @@
 """Masking: a batch of blocks in, a batch of examples out, as a pure function of (seed, epoch, sample index).
 
-A law chooses the tokens, `replacement` what is seen in their place, `spans` what surrounds them. The recipe's `masking`
+A law chooses the tokens, `replacement` what the encoder sees instead, `find_spans` the spans. The recipe's `masking`
 section is `MaskingConfig`; the table in its docstrings says which published system each setting belongs to.
 """
 
@@ -201,8 +201,8 @@ class Masking:
         edges = np.cumsum([config.mixture[name] for name in names])
         drawn = np.searchsorted(edges, uniform(draw(keys, _MIXING)) * edges[-1], side="right")
         masked = np.zeros(len(batch.ids), bool)
-        for number, name in enumerate(names):
-            masked |= self._by_law(name, batch, words, keys, np.where(drawn == number, budget, 0))
+        for index, name in enumerate(names):
+            masked |= self._by_law(name, batch, words, keys, np.where(drawn == index, budget, 0))
         return masked
 
     def _by_law(self, law: str, batch: TokenBatch, words: Units, keys: Draws, budget: Integers) -> Flags:

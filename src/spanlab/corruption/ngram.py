@@ -31,7 +31,7 @@ def pick_ngrams(units: Units, keys: Draws, budget: Integers, longest: int, *, fa
     drawn_BW = 1 + np.searchsorted(cumulative, uniform(mix(values_BW)), "right")
     # Tokens before each word of its block, with room for n-grams that reach past its end.
     ends_BW = np.zeros((blocks, width + longest + 1), np.int64)
-    ends_BW[units.blocks, units.places + 1] = units.lengths
+    ends_BW[units.blocks, units.indices_in_block + 1] = units.lengths
     np.cumsum(ends_BW, axis=1, out=ends_BW)
     picked_BW = np.zeros((blocks, width + longest), bool)
     left_B, row = budget.copy(), np.arange(blocks)
@@ -44,7 +44,7 @@ def pick_ngrams(units: Units, keys: Draws, budget: Integers, longest: int, *, fa
         for step in range(longest):
             picked_BW[row, word + step] |= size > step
         left_B -= ends_BW[row, word + size] - ends_BW[row, word]
-    picked: Flags = picked_BW[units.blocks, units.places]
+    picked: Flags = picked_BW[units.blocks, units.indices_in_block]
     return picked
 
 

@@ -19,22 +19,24 @@ def pick_random_units(units: Units, keys: Draws, budget: Integers, barred: Flags
         return np.zeros(0, bool)
     order_BW = np.argsort(units.random_values(keys), axis=1)
     lengths_BW = np.zeros(order_BW.shape, np.int64)
-    lengths_BW[units.blocks, units.places] = units.lengths if barred is None else np.where(barred, 0, units.lengths)
+    lengths_BW[units.blocks, units.indices_in_block] = (
+        units.lengths if barred is None else np.where(barred, 0, units.lengths)
+    )
     picked_BW = _take_in_order(np.take_along_axis(lengths_BW, order_BW, axis=1), budget)
     back_BW = np.zeros_like(picked_BW)
     np.put_along_axis(back_BW, order_BW, picked_BW, axis=1)
-    picked: Flags = back_BW[units.blocks, units.places]
+    picked: Flags = back_BW[units.blocks, units.indices_in_block]
     return picked
 
 
 def _take_in_order(lengths_BW: Integers, budget_B: Integers) -> Flags:
-    """Which units fit when they are tried one after the other; length 0 marks a unit that is not to be had."""
-    there_BW = lengths_BW > 0
-    taken_BW = there_BW & (np.cumsum(lengths_BW, axis=1) <= budget_B[:, None])
+    """Which units fit when they are tried one after the other; length 0 marks a unit that cannot be picked."""
+    present_BW = lengths_BW > 0
+    taken_BW = present_BW & (np.cumsum(lengths_BW, axis=1) <= budget_B[:, None])
     # Behind the first that does not fit, smaller ones may: at most one more for every token still to be filled.
     left_B = budget_B - np.where(taken_BW, lengths_BW, 0).sum(axis=1)
     while True:
-        fits_BW = there_BW & ~taken_BW & (lengths_BW <= left_B[:, None])
+        fits_BW = present_BW & ~taken_BW & (lengths_BW <= left_B[:, None])
         rows = np.flatnonzero(fits_BW.any(axis=1))
         if not len(rows):
             return taken_BW

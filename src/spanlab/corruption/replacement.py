@@ -1,6 +1,6 @@
-"""What stands in the place of a masked token: [MASK], a random token, or the token itself.
+"""What replaces a masked token: [MASK], a random token, or the token itself.
 
-The choice falls once a token, a word or a span, keyed by where that begins, never by the order of evaluation. Random
+The choice is made once per token, word or span, keyed by its first token, never by the order of evaluation. Random
 tokens are drawn uniformly from the vocabulary or by their frequency in the corpus; special tokens are never drawn.
 """
 
@@ -47,21 +47,21 @@ class RandomTokens:
         """One id a draw."""
         if self._cumulative is None:
             return self._ids[below(values, len(self._ids))]
-        place = uniform(values) * self._cumulative[-1]
-        chosen: Integers = self._ids[np.searchsorted(self._cumulative, place, side="right")]
+        threshold = uniform(values) * self._cumulative[-1]
+        chosen: Integers = self._ids[np.searchsorted(self._cumulative, threshold, side="right")]
         return chosen
 
 
-def decide(keys: Draws, places: Integers) -> NDArray[np.float64]:
-    """Numbers in [0, 1) for units that begin at these places of their blocks; `keys` are those of their samples."""
-    return uniform(draw_at(keys, places))
+def decide(keys: Draws, positions: Integers) -> NDArray[np.float64]:
+    """Numbers in [0, 1) for units that begin at these positions of their blocks; `keys` are those of their samples."""
+    return uniform(draw_at(keys, positions))
 
 
 def replace_tokens(
     original: Integers,
     choice: NDArray[np.float64],
     keys: Draws,
-    places: Integers,
+    positions: Integers,
     *,
     mask_id: int,
     shares: Shares,
@@ -69,10 +69,10 @@ def replace_tokens(
 ) -> Integers:
     """(K,) what the encoder sees at each masked token, by the number that decides for it.
 
-    `places` (K,) are where the tokens stand in their blocks, `keys` (K,) the keys of their samples.
+    `positions` (K,) are those of the tokens in their blocks, `keys` (K,) the keys of their samples.
     """
     seen = np.where(choice < shares.mask, mask_id, original)
     swapped = np.flatnonzero((choice >= shares.mask) & (choice < shares.mask + shares.random))
     # A second key for the ids, so that they do not follow from the choice.
-    seen[swapped] = random_tokens.draw(draw_at(mix(keys[swapped]), places[swapped]))
+    seen[swapped] = random_tokens.draw(draw_at(mix(keys[swapped]), positions[swapped]))
     return seen

@@ -40,14 +40,14 @@ class Units:
         return np.repeat(np.arange(len(self.counts)), self.counts)
 
     @cached_property
-    def places(self) -> Integers:
-        """(U,) the place of each unit in its block."""
+    def indices_in_block(self) -> Integers:
+        """(U,) the index of each unit in its block."""
         return np.arange(len(self.starts)) - np.repeat(self.firsts, self.counts)
 
     def random_values(self, keys: Draws) -> Draws:
-        """(B, W) one draw a unit, keyed by its place in the block; units that are not there have the highest."""
+        """(B, W) one draw a unit, keyed by its index in the block; missing units have the highest."""
         values_BW = np.full((len(self.counts), int(self.counts.max(initial=0))), np.iinfo(np.uint64).max, np.uint64)
-        values_BW[self.blocks, self.places] = draw_at(keys[self.blocks], self.places)
+        values_BW[self.blocks, self.indices_in_block] = draw_at(keys[self.blocks], self.indices_in_block)
         return values_BW
 
     def to_tokens(self, picked: Flags) -> Flags:

@@ -39,7 +39,7 @@ class BidirectionalLM(nn.Module):
         self.weights = {"bilm": weight}
         self.encoder, self.head = encoder, head
         self.dropout = Dropout(encoder.elmo_config.dropout)
-        self._carried = {"train": RecurrentState(), "dev": RecurrentState()}
+        self._states = {"train": RecurrentState(), "dev": RecurrentState()}
 
     @property
     def heads(self) -> dict[str, nn.Module]:
@@ -61,9 +61,9 @@ class BidirectionalLM(nn.Module):
         self.require_targets(batch.examples)
         hidden_NP = self._read(batch)
         hidden_KP = self.dropout(hidden_NP).index_select(0, batch.positions)
-        found = project(hidden_KP, self.head.decoder, self.head.bias, batch.targets)
+        projection = project(hidden_KP, self.head.decoder, self.head.bias, batch.targets)
         count = len(batch.examples.positions)
-        part = ObjectiveLoss(total=found.total, count=count, tallies={"correct": found.correct})
+        part = ObjectiveLoss(total=projection.total, count=count, tallies={"correct": projection.correct})
         return weigh({"bilm": part}, self.weights, counts)
 
     def metrics(self, parts: Mapping[str, ObjectiveLoss]) -> dict[str, float]:
@@ -71,12 +71,12 @@ class BidirectionalLM(nn.Module):
         return {f"{metric}.bilm": value for metric, value in token_metrics(parts["bilm"]).items()}
 
     def recurrent_state(self) -> dict[str, Tensor]:
-        """What training steps hand on to the next one; of evaluation nothing is kept."""
-        return self._carried["train"].tensors()
+        """The state after the last training step, to be saved with a checkpoint."""
+        return self._states["train"].tensors()
 
     def load_recurrent_state(self, tensors: Mapping[str, Tensor]) -> None:
-        """Go on from what `recurrent_state` returned."""
-        self._carried["train"].load(tensors)
+        """Restore what `recurrent_state` returned."""
+        self._states["train"].load(tensors)
 
     def _read(self, batch: TensorBatch) -> Tensor:
         """(N, P) the last layer of either direction, for the sequences that it reads."""
@@ -86,25 +86,28 @@ class BidirectionalLM(nn.Module):
         samples = batch.examples.indices[:half]
         words_NP = self.encoder.word_vectors(batch.input_ids)
         parts = torch.split(words_NP, [sum(lengths[:half]), sum(lengths[half:])])
-        ways = {"forward": self.encoder.forward_reader, "backward": self.encoder.backward_reader}
-        carried = self._carried["train" if self.training else "dev"]
-        begun = carried.begin(samples, streams, words_NP.device)
-        hidden, left = [], {}
-        for (way, reader), x_NP, own in zip(ways.items(), parts, (lengths[:half], lengths[half:]), strict=True):
-            states = None if begun is None else _from_rows(way, begun, len(reader.layers))
-            layers, states = reader(x_NP, time_major(own, x_NP.device), states)
+        readers = {"forward": self.encoder.forward_reader, "backward": self.encoder.backward_reader}
+        recurrent_state = self._states["train" if self.training else "dev"]
+        initial = recurrent_state.begin(samples, streams, words_NP.device)
+        hidden, final = [], {}
+        halves = (lengths[:half], lengths[half:])
+        for (direction, reader), x_NP, part_lengths in zip(readers.items(), parts, halves, strict=True):
+            states = None if initial is None else _from_rows(direction, initial, len(reader.layers))
+            layers, states = reader(x_NP, time_major(part_lengths, x_NP.device), states)
             hidden.append(layers[-1])
-            left.update(_to_rows(way, states))
-        carried.keep(samples, streams, left)
+            final.update(_to_rows(direction, states))
+        recurrent_state.keep(samples, streams, final)
         return torch.cat(hidden)
 
 
-def _to_rows(way: str, states: list[LSTMState]) -> dict[str, Tensor]:
+def _to_rows(direction: str, states: list[LSTMState]) -> dict[str, Tensor]:
     rows = {}
-    for number, state in enumerate(states):
-        rows[f"{way}.{number}.hidden"], rows[f"{way}.{number}.cell"] = state.hidden_BP, state.cell_BC
+    for layer, state in enumerate(states):
+        rows[f"{direction}.{layer}.hidden"], rows[f"{direction}.{layer}.cell"] = state.hidden_BP, state.cell_BC
     return rows
 
 
-def _from_rows(way: str, rows: Mapping[str, Tensor], layers: int) -> list[LSTMState]:
-    return [LSTMState(rows[f"{way}.{number}.hidden"], rows[f"{way}.{number}.cell"]) for number in range(layers)]
+def _from_rows(direction: str, rows: Mapping[str, Tensor], layers: int) -> list[LSTMState]:
+    return [
+        LSTMState(rows[f"{direction}.{layer}.hidden"], rows[f"{direction}.{layer}.cell"]) for layer in range(layers)
+    ]

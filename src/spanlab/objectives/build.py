@@ -143,14 +143,14 @@ def _build_two_streams(model: Encoder, active: dict[str, float], head: nn.Module
     others = sorted(set(active) - {"plm"})
     if others:
         raise ConfigError(f"'{others[0]}' cannot be mixed with plm", fix=f"set objectives.{others[0]}=0")
-    own = head if isinstance(head, PermutationLMHead) else PermutationLMHead(model.config)
-    return PermutationLM(model, own, active["plm"])
+    plm_head = head if isinstance(head, PermutationLMHead) else PermutationLMHead(model.config)
+    return PermutationLM(model, plm_head, active["plm"])
 
 
 def _check_span_boundary(head: nn.Module, wanted: SpanBoundaryConfig) -> None:
     """A head that was trained on one kind of boundaries is not quietly given another."""
     assert isinstance(head, SpanBoundaryHead)
     for name, value in vars(wanted).items():
-        found = getattr(head.config, name)
-        if found != value and (name != "position_width" or head.position is not None):
-            raise ConfigError(f"the model's span boundary head has {name} {found}, and {value} is asked for")
+        current = getattr(head.config, name)
+        if current != value and (name != "position_width" or head.position is not None):
+            raise ConfigError(f"the model's span boundary head has {name} {current}, and {value} is asked for")

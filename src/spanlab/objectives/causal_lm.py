@@ -45,5 +45,5 @@ class CausalLM(nn.Module):
 
 def causal_lm_loss(head: CausalLMHead, hidden_KD: Tensor, word_table_VE: Tensor, targets_K: Tensor) -> ObjectiveLoss:
     """The cross-entropy of what follows, summed; also what a task adds to its own loss to keep the language model."""
-    found = project(hidden_KD, word_table_VE if head.decoder is None else head.decoder, None, targets_K)
-    return ObjectiveLoss(total=found.total, count=len(targets_K), tallies={"correct": found.correct})
+    projection = project(hidden_KD, word_table_VE if head.decoder is None else head.decoder, None, targets_K)
+    return ObjectiveLoss(total=projection.total, count=len(targets_K), tallies={"correct": projection.correct})

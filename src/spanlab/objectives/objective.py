@@ -1,8 +1,8 @@
 """What objectives have in common: what they see of a model, what they return, and what a training loop sees of them.
 
-An objective counts its terms before the forward pass, from the batch alone, and returns a sum, never a mean. Whoever
-trains adds the counts of all micro-batches and processes of a step first and divides by them (`mixture.weigh`), so that
-accumulating gradients and spreading a batch over processes change nothing.
+An objective counts its terms before the forward pass, from the batch alone, and returns a sum, never a mean.
+The training loop adds the counts of all micro-batches and processes of a step and divides by them (`mixture.weigh`),
+so that accumulating gradients and spreading a batch over processes change nothing.
 
 Shapes: B sequences, N tokens, D width, V vocabulary, E width of the word table.
 """

@@ -1,9 +1,9 @@
 """Permutation language modelling: predicted tokens one after the other in a random order, each from those before it.
 
 Yang et al. 2019, XLNet. Needs examples with an order. The encoder sees true tokens; its query stream, computed at the
-predicted places alone, knows what the order allows. The word table with a bias says the token.
+predicted positions alone, knows what the order allows. The word table with a bias says the token.
 
-Where the encoder's config has a memory, what it remembers of a stream is carried from step to step. It is part of a
+Where the encoder's config has a memory, the memory of a stream is kept from step to step. It is part of a
 run's state: `recurrent_state` and `load_recurrent_state` save and restore it. Evaluation has a memory of its own.
 
 Shapes: B sequences, T tokens of each, K predicted tokens of the batch, P of a sequence, D width.
@@ -35,7 +35,7 @@ class PermutationLM(nn.Module):
         super().__init__()
         self.weights = {self.name: weight}
         self.encoder, self.head = encoder, head
-        self._carried = {"train": RecurrentState(), "dev": RecurrentState()}
+        self._states = {"train": RecurrentState(), "dev": RecurrentState()}
 
     @property
     def heads(self) -> dict[str, nn.Module]:
@@ -54,11 +54,11 @@ class PermutationLM(nn.Module):
         """The loss of this batch as a part of a step with `counts` terms; alone, its own counts."""
         order, shape = _order_of(batch), (len(batch.examples.lengths), -1)
         rank_BT, visible_below_BT = order.rank.view(shape), order.visible_below.view(shape)
-        places_BP, rows_K = _places_by_sequence(batch.examples.positions, *rank_BT.shape)
+        positions_BP, rows_K = _positions_by_sequence(batch.examples.positions, *rank_BT.shape)
         read = self.encoder.read(
             batch.input_ids.view(shape),
             visible_BTT=rank_BT[:, None, :] < visible_below_BT[:, :, None],
-            positions_BK=places_BP.to(rank_BT.device),
+            positions_BK=positions_BP.to(rank_BT.device),
             segment_ids_BT=None if batch.pairs is None else batch.pairs.segment_ids.view(shape),
             memory_LBMD=self._recall(batch),
             backward_rows=_backward_rows(_order_of(batch.examples)),
@@ -75,25 +75,25 @@ class PermutationLM(nn.Module):
         return {f"{metric}.{self.name}": value for metric, value in token_metrics(parts[self.name]).items()}
 
     def recurrent_state(self) -> dict[str, Tensor]:
-        """What is remembered of each stream in training, to be saved with a checkpoint."""
-        return self._carried["train"].tensors()
+        """The memory of each stream in training, to be saved with a checkpoint."""
+        return self._states["train"].tensors()
 
     def load_recurrent_state(self, state: Mapping[str, Tensor]) -> None:
-        """Go on with what was remembered."""
-        self._carried["train"].load(state)
+        """Restore what `recurrent_state` returned."""
+        self._states["train"].load(state)
 
     def _recall(self, batch: TensorBatch) -> Tensor | None:
         """(L, B, M, D) what is remembered of the streams."""
         if self.encoder.config.memory is None:
             return None
-        examples, carried = batch.examples, self._carried["train" if self.training else "dev"]
-        begun = carried.begin(examples.indices, examples.streams, batch.input_ids.device)
-        return None if begun is None else begun["memory"].transpose(0, 1)
+        examples, state = batch.examples, self._states["train" if self.training else "dev"]
+        initial = state.begin(examples.indices, examples.streams, batch.input_ids.device)
+        return None if initial is None else initial["memory"].transpose(0, 1)
 
     def _remember(self, batch: TensorBatch, memory_LBMD: Tensor) -> None:
         if self.encoder.config.memory is not None:
-            examples, carried = batch.examples, self._carried["train" if self.training else "dev"]
-            carried.keep(examples.indices, examples.streams, {"memory": memory_LBMD.transpose(0, 1)})
+            examples, state = batch.examples, self._states["train" if self.training else "dev"]
+            state.keep(examples.indices, examples.streams, {"memory": memory_LBMD.transpose(0, 1)})
 
     def _loss(self, hidden_KD: Tensor, batch: TensorBatch) -> ObjectiveLoss:
         table_VD = self.encoder.word_table if self.head.decoder is None else self.head.decoder
@@ -116,14 +116,14 @@ def _backward_rows(order: PredictionOrder) -> int:
     return int(order.backward.sum())
 
 
-def _places_by_sequence(positions_K: Integers, batch: int, tokens: int) -> tuple[Tensor, Tensor | None]:
-    """(B, P) the predicted places of each sequence and, unless all have P, the (K,) rows of B·P that are real."""
-    row_K, place_K = np.divmod(positions_K, tokens)
+def _positions_by_sequence(positions_K: Integers, batch: int, tokens: int) -> tuple[Tensor, Tensor | None]:
+    """(B, P) the predicted positions of each sequence and, unless all have P, the (K,) rows of B·P that are real."""
+    row_K, position_K = np.divmod(positions_K, tokens)
     counts_B = np.bincount(row_K, minlength=batch)
     most = int(counts_B.max(initial=1))
     if (counts_B == most).all():
-        return torch.from_numpy(place_K.reshape(batch, most)), None
+        return torch.from_numpy(position_K.reshape(batch, most)), None
     column_K = np.arange(len(row_K)) - np.repeat(offsets(counts_B), counts_B)
-    places_BP = np.zeros((batch, most), np.int64)
-    places_BP[row_K, column_K] = place_K
-    return torch.from_numpy(places_BP), torch.from_numpy(row_K * most + column_K)
+    positions_BP = np.zeros((batch, most), np.int64)
+    positions_BP[row_K, column_K] = position_K
+    return torch.from_numpy(positions_BP), torch.from_numpy(row_K * most + column_K)

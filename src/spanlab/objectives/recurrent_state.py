@@ -1,10 +1,9 @@
-"""What a model carries from one step of continuous streams to the next: XLNet's memory, the states of ELMo's LSTMs.
+"""State that is kept from one step of continuous streams to the next: XLNet's memory, the states of ELMo's LSTMs.
 
-What enters are the rows that the sequences of a batch leave behind; what leaves are the rows that the next sequences of
-the same streams begin with. Rows belong to a stream, whichever batch or process works on it, so that a run can be
-restored by one that deals out its streams in another way. Streams that come together lie in one tensor, which is
-handed on as it is. Nothing is carried into the first step of a stream, or over a gap, and nothing is differentiated
-through.
+After a step the rows of its sequences are stored; the next sequences of the same streams start from them. Rows belong
+to a stream, not to a batch or process, so that a run can be resumed with another number of processes. Streams that are
+batched together share one tensor, which is passed on without a copy. The first step of a stream, or one after a gap,
+starts without state. No gradient flows through the state.
 """
 
 from collections import defaultdict
@@ -18,83 +17,83 @@ from spanlab.arrays import Integers
 from spanlab.errors import InputError
 
 Rows = dict[str, Tensor]
-"""By name, a row for each of the streams that lie together."""
+"""By name, a tensor with a row for each stream of a batch."""
 _STEP = "step"
 
 
 @dataclass(frozen=True)
-class _Left:
+class _State:
     step: int
-    """The step that goes on from it."""
+    """The step that continues from it."""
     rows: Rows
 
 
 class RecurrentState:
-    """Rows by stream. Sample t·C + c is step t of stream c; without streams (C = 0) nothing is carried."""
+    """Rows by stream. Sample t·C + c is step t of stream c; without streams (C = 0) there is no state."""
 
     def __init__(self) -> None:
-        self._left: dict[tuple[int, ...], _Left] = {}
-        self._single: dict[int, _Left] = {}
-        """Streams without their axis: of a saved state, until they are read (with several processes some never are), or
-        left over from a group that is dealt out anew."""
+        self._groups: dict[tuple[int, ...], _State] = {}
+        self._single: dict[int, _State] = {}
+        """Rows of single streams, without the axis of streams: of a saved state until first used, or of a group that
+        was split up."""
 
-    def begin(self, indices: Integers, columns: int, device: torch.device) -> Rows | None:
-        """The rows that the samples `indices` (B,) begin with, in their order; None where they begin with nothing."""
-        if not columns:
+    def begin(self, indices: Integers, stream_count: int, device: torch.device) -> Rows | None:
+        """The rows from which the samples `indices` (B,) start, in their order; None: they start without state."""
+        if not stream_count:
             return None
-        streams, step = _places(indices, columns)
-        if step and streams in self._left:
-            left = self._left[streams]
-            return left.rows if left.step == step else None
-        found = [self._one(stream) for stream in streams] if step else []
-        if not found or any(left is None or left.step != step for left in found):
+        streams, step = _streams_and_step(indices, stream_count)
+        if step and streams in self._groups:
+            state = self._groups[streams]
+            return state.rows if state.step == step else None
+        states = [self._of_stream(stream) for stream in streams] if step else []
+        if not states or any(state is None or state.step != step for state in states):
             return None
-        rows = [left.rows for left in found if left is not None]
+        rows = [state.rows for state in states if state is not None]
         return {name: torch.stack([row[name] for row in rows]).to(device) for name in rows[0]}
 
-    def keep(self, indices: Integers, columns: int, rows: Mapping[str, Tensor]) -> None:
-        """Keep what the samples leave behind, row by row, in place of what was known of their streams."""
-        if not columns:
+    def keep(self, indices: Integers, stream_count: int, rows: Mapping[str, Tensor]) -> None:
+        """Store the rows after the samples `indices` (B,), replacing those of their streams."""
+        if not stream_count:
             return
-        streams, step = _places(indices, columns)
-        for group in [group for group in self._left if group != streams and set(streams) & set(group)]:
-            self._single.update({stream: self._of(group, stream) for stream in group})
-            del self._left[group]
+        streams, step = _streams_and_step(indices, stream_count)
+        for group in [group for group in self._groups if group != streams and set(streams) & set(group)]:
+            self._single.update({stream: self._member(group, stream) for stream in group})
+            del self._groups[group]
         for stream in streams:
             self._single.pop(stream, None)
-        self._left[streams] = _Left(step + 1, {name: row.detach() for name, row in rows.items()})
+        self._groups[streams] = _State(step + 1, {name: row.detach() for name, row in rows.items()})
 
     def tensors(self) -> dict[str, Tensor]:
-        """All that is carried, by stream and name, and the step that each stream goes on with."""
-        kept = {stream: self._of(group, stream) for group in self._left for stream in group}
+        """All rows by stream and name, and the step with which each stream continues."""
+        kept = {stream: self._member(group, stream) for group in self._groups for stream in group}
         return {
             f"{stream}.{name}": tensor.clone()
-            for stream, left in sorted((kept or self._single).items())
-            for name, tensor in {**left.rows, _STEP: torch.tensor(left.step)}.items()
+            for stream, state in sorted((kept or self._single).items())
+            for name, tensor in {**state.rows, _STEP: torch.tensor(state.step)}.items()
         }
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
-        """Go on from what `tensors` returned, here or in several processes."""
-        found: dict[int, Rows] = defaultdict(dict)
+        """Restore what `tensors` returned, in this process or in several."""
+        by_stream: dict[int, Rows] = defaultdict(dict)
         for name, tensor in tensors.items():
-            stream, _, own = name.partition(".")
-            found[int(stream)][own] = tensor.clone()
-        self._left = {}
-        self._single = {stream: _Left(int(rows.pop(_STEP)), rows) for stream, rows in found.items()}
+            stream, _, row_name = name.partition(".")
+            by_stream[int(stream)][row_name] = tensor.clone()
+        self._groups = {}
+        self._single = {stream: _State(int(rows.pop(_STEP)), rows) for stream, rows in by_stream.items()}
 
-    def _one(self, stream: int) -> _Left | None:
-        """What one stream left, without the axis of streams."""
-        group = next((group for group in self._left if stream in group), None)
-        return self._single.get(stream) if group is None else self._of(group, stream)
+    def _of_stream(self, stream: int) -> _State | None:
+        """The state of one stream, without the axis of streams."""
+        group = next((group for group in self._groups if stream in group), None)
+        return self._single.get(stream) if group is None else self._member(group, stream)
 
-    def _of(self, group: tuple[int, ...], stream: int) -> _Left:
-        left, place = self._left[group], group.index(stream)
-        return _Left(left.step, {name: rows[place] for name, rows in left.rows.items()})
+    def _member(self, group: tuple[int, ...], stream: int) -> _State:
+        state, row = self._groups[group], group.index(stream)
+        return _State(state.step, {name: rows[row] for name, rows in state.rows.items()})
 
 
-def _places(indices: Integers, columns: int) -> tuple[tuple[int, ...], int]:
-    """The stream of each sample, and the step that all are at."""
-    steps = set((indices // columns).tolist())
+def _streams_and_step(indices: Integers, stream_count: int) -> tuple[tuple[int, ...], int]:
+    """The stream of each sample, and the step of all of them."""
+    steps = set((indices // stream_count).tolist())
     if len(steps) != 1:
-        raise InputError("the examples of a batch must be at the same step of their streams, for something is carried")
-    return tuple((indices % columns).tolist()), steps.pop()
+        raise InputError("the examples of a batch must be at the same step of their streams, which have a state")
+    return tuple((indices % stream_count).tolist()), steps.pop()
