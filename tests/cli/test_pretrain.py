@@ -166,7 +166,7 @@ def test_a_run_is_never_overwritten_by_accident(spanlab: Spanlab, small_corpus: 
     code, shown, err = spanlab(*start)
     assert code == 0
     assert "finished" in shown
-    assert f"look at {out}/report.html" in err
+    assert f"report: {out}/report.html" in err
     digest = (out / "metrics.jsonl").read_bytes()
     assert refusal(spanlab(*start)) == (f"{out}: the folder contains a run; use --resume or --overwrite")
     assert refusal(spanlab(*start, "--resume", "masking.ratio=0.3")) == (
@@ -188,7 +188,7 @@ def test_a_time_limit_says_how_to_go_on(spanlab: Spanlab, small_corpus: Path, tm
     assert (Path(json.loads(out)["model"]) / "model.safetensors").is_file()
     code, out, err = spanlab(*start, "training.time_limit=1e-9", "--resume")
     assert (code, "time limit" in out) == (0, True)
-    assert err.splitlines()[-1] == "the time limit was reached: the same command with --resume goes on"
+    assert err.splitlines()[-1] == "time limit reached; continue with the same command and --resume"
 
 
 def test_a_dry_run_estimates_and_leaves_nothing(spanlab: Spanlab, small_corpus: Path, tmp_path: Path) -> None:

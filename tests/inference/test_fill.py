@@ -10,10 +10,9 @@ import torch
 
 from spanlab.encoder import Electra, Model, SpanBoundaryHead, load_model, preset
 from spanlab.errors import InputError, MissingHeadError
-from spanlab.inference.fill import Filler
+from spanlab.inference.fill import Filler, fill_jointly
 from spanlab.inference.fill_result import Candidate, FillResult
-from spanlab.inference.masked_text import Span
-from spanlab.inference.span_beam import fill_jointly
+from spanlab.inference.masked_text import TokenSpan
 from spanlab.text import Tokenizer
 from tests.inference.models import KINDS, make_folder, make_tokenizer, shake
 
@@ -96,11 +95,11 @@ def test_sbo_probabilities_are_the_heads_at_the_boundaries(options: dict[str, An
 
 
 def test_a_wide_beam_finds_what_trying_everything_finds() -> None:
-    vocab, span = 6, Span(first=1, last=3)
+    vocab, span = 6, TokenSpan(first=1, last=3)
     table = torch.randn(vocab, vocab, vocab, generator=torch.Generator().manual_seed(1)) * 2
     allowed = torch.tensor([True, True, False, True, True, True])
 
-    def next_token(rows: torch.Tensor, rest: Span) -> torch.Tensor:
+    def next_token(rows: torch.Tensor, rest: TokenSpan) -> torch.Tensor:
         assert rest.last == span.last
         assert (rows[:, rest.first : rest.last + 1] == 2).all()  # still masked
         return table[rows[:, rest.first - 1], rest.first].log_softmax(-1)

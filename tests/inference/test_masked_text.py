@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spanlab.errors import InputError
-from spanlab.inference.masked_text import read_masked_text
-from spanlab.inference.token_text import put_into, read_piece
+from spanlab.inference.masked_text import put_into, read_masked_text, read_piece
 from spanlab.text import Tokenizer
 from spanlab.text.train import TokenizerConfig, train_tokenizer
 from tests.inference.models import KINDS, LINES, make_tokenizer

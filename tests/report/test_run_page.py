@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from spanlab.errors import InputError
-from spanlab.inference.fill_result import Candidate, Filling, FillResult, Place, Run
+from spanlab.inference.fill_result import Candidate, Filling, FillResult, MaskPosition, MaskRun
 from spanlab.report.run_history import History, read_run, summarise
 from spanlab.report.run_page import Section, run_page
 from tests.report.runs import records, write_run
@@ -60,9 +60,9 @@ def fill_result(filling: str) -> FillResult:
     def one(name: str, share: float) -> Candidate:
         return Candidate(token=name, text=name, begins_word=True, probability=share)
 
-    places = tuple(Place(start=s, end=s + 6, mlm=(one("x<y", 0.5),), sbo=(one("&", 0.25),)) for s in (5, 12))
+    places = tuple(MaskPosition(start=s, end=s + 6, mlm=(one("x<y", 0.5),), sbo=(one("&", 0.25),)) for s in (5, 12))
     fillings = {law: (Filling(text=f"{filling} {law}", tokens=("a", "b"), score=-1.5),) for law in ("mlm", "mlm+sbo")}
-    run = Run(start=5, end=18, places=places, fillings=fillings)  # type: ignore[arg-type]
+    run = MaskRun(start=5, end=18, places=places, fillings=fillings)  # type: ignore[arg-type]
     return FillResult(text=TEXT, filled=f"A <b>{filling}</b> & more.", runs=(run,))
 
 

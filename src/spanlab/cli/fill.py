@@ -9,7 +9,7 @@ from spanlab.cli.output import note, print_json
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from spanlab.inference.fill_result import Candidate, FillResult, Run
+    from spanlab.inference.fill_result import Candidate, FillResult, MaskRun
 
 _JOINT = {"mlm": "best filling by MLM", "mlm+sbo": "best filling by MLM and SBO"}
 
@@ -53,7 +53,7 @@ def _draw(result: "FillResult") -> None:
         note(line)
 
 
-def _candidates(run: "Run") -> "Table":
+def _candidates(run: "MaskRun") -> "Table":
     """One line a candidate; the heads side by side where there are two."""
     from rich.table import Table
     from rich.text import Text

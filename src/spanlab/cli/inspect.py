@@ -2,10 +2,9 @@
 
 import typer
 
-from spanlab.cli.inspect_attention import attention
 from spanlab.cli.inspect_corpus import corpus
 from spanlab.cli.inspect_masks import masks
-from spanlab.cli.inspect_model import model
+from spanlab.cli.inspect_model import attention, model
 from spanlab.cli.inspect_run import run
 
 app = typer.Typer(

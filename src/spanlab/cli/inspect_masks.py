@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
     from spanlab.pretraining.examples import Examples
     from spanlab.report.masks import MaskReport, ShownToken
+    from spanlab.report.orders import OrderedBlock, OrderReport
+    from spanlab.report.visibility import Visibility, VisibilityReport
+
 
 _COLOURS = {"special": "dim", "masked": "bold white on blue", "replaced": "bold white on red", "kept": "black on green"}
 _BRACKETS = {"masked": "[{}]", "kept": "({})"}
@@ -70,7 +73,6 @@ def _write_picture(examples: "Examples", epoch: int, svg: Path) -> None:
 
 def _show_sight(examples: "Examples", blocks: int, epoch: int, html: Path | None, *, as_json: bool) -> None:
     """Where nothing is masked and nothing permuted, the direction of reading is what there is to see."""
-    from spanlab.cli.drawn_sight import draw_sight, sight_statistics
     from spanlab.report.visibility import report_visibility, visibility_page
 
     report = report_visibility(examples, blocks=blocks, epoch=epoch)
@@ -85,7 +87,6 @@ def _show_sight(examples: "Examples", blocks: int, epoch: int, html: Path | None
 
 def _show_orders(examples: "Examples", blocks: int, epoch: int, html: Path | None, *, as_json: bool) -> None:
     """Where nothing is masked, the order of prediction is what there is to see."""
-    from spanlab.cli.drawn_orders import draw_orders, order_statistics
     from spanlab.report.orders import orders_page, report_orders
 
     report = report_orders(examples, blocks=blocks, epoch=epoch)
@@ -143,3 +144,107 @@ def _text(block: "tuple[ShownToken, ...]", *, coloured: bool) -> "Text":
         style = _COLOURS.get(token.fate, "")
         text.append(shown, style=f"{style} underline" if token.boundary else style)
     return text
+
+
+_SHOWN = 48
+"""Rows and columns of a mask that fit a terminal."""
+
+
+def order_statistics(report: "OrderReport") -> dict[str, object]:
+    """For JSON."""
+    return {
+        "samples": report.samples,
+        "predicted_share": report.predicted_share,
+        "seen_share": report.seen_share,
+        "runs": report.runs,
+    }
+
+
+def draw_orders(report: "OrderReport") -> None:
+    """Blocks with the turn of every predicted token, their masks, and the statistics."""
+    from rich.console import Console
+
+    from spanlab.report.orders import block_title
+
+    console = Console(highlight=False)
+    for block in report.blocks:
+        console.print(f"{block_title(block)}:")
+        console.print(_ordered_text(block, coloured=console.is_terminal))
+        console.print(_mask(block))
+    rows = [
+        ("blocks looked at", f"{report.samples:,}"),
+        ("share of tokens predicted", f"{report.predicted_share:.2%}"),
+        ("share of its block that a predicted token sees", f"{report.seen_share:.1%}"),
+    ]
+    for number, share in enumerate(report.runs, start=1):
+        rows.append((f"runs of {number}", f"{share:7.2%} {'█' * round(60 * share)}"))
+    print_table(rows, title=report.title)
+
+
+def _ordered_text(block: "OrderedBlock", *, coloured: bool) -> "Text":
+    from rich.text import Text
+
+    text = Text()
+    for token in block.tokens:
+        if token.begins_word or token.special:
+            text.append(" ")
+        if token.turn is None:
+            text.append(token.text, style="dim" if token.special else "")
+        else:
+            shown = f"{token.text}:{token.turn}"
+            text.append(shown if coloured else f"[{shown}]", style="bold white on blue")
+    return text
+
+
+def _mask(block: "OrderedBlock") -> "Text":
+    """A row for each predicted token in its turn: what it sees (█), what not (·), itself (◆)."""
+    from rich.text import Text
+
+    asking = sorted((token.turn, place) for place, token in enumerate(block.tokens) if token.turn is not None)
+    more = "" if len(block.tokens) <= _SHOWN else f" (the first {_SHOWN} tokens; --html draws all)"
+    lines = [f"who sees whom: a row for each predicted token in its turn, █ seen, · hidden, ◆ itself{more}"]
+    for turn, place in asking[:_SHOWN]:
+        cells = (
+            "◆" if j == place else "█" if seen else "·" for j, seen in enumerate(block.tokens[place].sees[:_SHOWN])
+        )
+        lines.append(f"{turn:4d} {block.tokens[place].text[:14]:>14} {''.join(cells)}")
+    return Text("\n".join(lines) + "\n")
+
+
+"""Rows and columns of a square that fit a terminal."""
+_SIGNS = "·░█▒×◆"
+"""By `Cell`."""
+
+
+def sight_statistics(report: "VisibilityReport") -> dict[str, object]:
+    """For JSON."""
+    return {"samples": report.samples, "predicted_share": report.predicted_share, "seen_share": report.seen_share}
+
+
+def draw_sight(report: "VisibilityReport") -> None:
+    """The squares of the blocks, and the shares."""
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    for sight in report.blocks:
+        console.print("\n".join(_lines(sight)), markup=False)
+        console.print()
+    rows = [
+        ("blocks looked at", f"{report.samples:,}"),
+        ("share of tokens predicted", f"{report.predicted_share:.2%}"),
+        ("share of its block that a predicted token sees", f"{report.seen_share:.1%}"),
+    ]
+    print_table(rows, title=report.title)
+
+
+def _lines(sight: "Visibility") -> list[str]:
+    more = "" if len(sight.tokens) <= _SHOWN else f" (the first {_SHOWN} tokens)"
+    behind = ", ▒ by a second reader from behind" if sight.readers > 1 else ""
+    cells = sight.cells[:_SHOWN, :_SHOWN].tolist()
+    return [
+        f"who sees whom: a row for each token, █ seen{behind}, · hidden, ◆ what is predicted{more}",
+        *(
+            f"{token[:14]:>14} {''.join(_SIGNS[cell] for cell in row)}"
+            for token, row in zip(sight.tokens, cells, strict=False)
+        ),
+    ]

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from spanlab.cli.outcome import conclude
-from spanlab.cli.output import note, print_json, print_table
+from spanlab.cli.output import conclude, note, print_json, print_table
 from spanlab.cli.progress import RunDisplay
 
 if TYPE_CHECKING:

@@ -1,30 +1,118 @@
 """Filling masks: candidates for every mask by the MLM and by the span boundary head, and the best filling of a run.
 
-What enters is a model folder and texts with `[MASK]` in them; what leaves is a `FillResult`. Candidates are those of
-the text as it stands, with every mask unfilled; `joint_filling` says how a run is filled as a whole, each run while the
-others stay masked. Probabilities are those of the whole vocabulary; special tokens are not offered.
+What enters is a model folder and texts with `[MASK]` in them; what leaves is a `FillResult`. Candidates are predicted
+with every mask unfilled. The best filling of a run is not the row of each mask's best token: its positions are filled
+from left to right, and the text is encoded again after each, so that every token is predicted given those before it. By
+the chain rule a filling then has one log probability, the sum over its tokens; a beam search keeps the best few. Each
+run is filled while the others stay masked. Probabilities are over the whole vocabulary; special tokens are excluded.
 
-Shapes: T tokens of a row, D width, K places of a run, V vocabulary.
+Shapes: B rows or fillings in the beam, T tokens of a row, D width, K positions of a run, V vocabulary.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
-from spanlab.encoder import Model, load_model
+from spanlab.encoder import MaskedLMHead, Model, SpanBoundaryHead, load_model
 from spanlab.encoder.pretrained.save import TOKENIZER_FILES
 from spanlab.errors import ConfigError, InputError
-from spanlab.inference.fill_result import Candidate, FillResult, Law, Place, Run
-from spanlab.inference.mask_scores import MaskScores
-from spanlab.inference.masked_text import MaskedText, MaskRun, read_masked_text
-from spanlab.inference.span_beam import NextToken, TokenFilling, fill_jointly
-from spanlab.inference.token_text import Spelling, tokens_of_text
+from spanlab.inference.fill_result import Candidate, FillResult, Law, MaskPosition, MaskRun
+from spanlab.inference.masked_text import MaskedSpan, MaskedText, Spelling, TokenSpan, read_masked_text, tokens_of_text
 from spanlab.text import Tokenizer
 from spanlab.training.config import Device
 from spanlab.training.distributed import current_process
+
+NextToken = Callable[[Tensor, TokenSpan], Tensor]
+"""(B, V) log probabilities of the first position of a masked span, given rows (B, T)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenFilling:
+    """Tokens for a run, with their log probabilities when they were chosen."""
+
+    ids: tuple[int, ...]
+    log_probabilities: tuple[float, ...]
+
+    @property
+    def score(self) -> float:
+        """The mean log probability of a token."""
+        return sum(self.log_probabilities) / len(self.log_probabilities)
+
+
+def fill_jointly(
+    row_T: Tensor, span: TokenSpan, next_token: NextToken, allowed_V: Tensor, *, width: int
+) -> list[TokenFilling]:
+    """Fillings of a masked span of a row, the best first, at most `width`; only `allowed_V` tokens are put in."""
+    rows_BT, logs_BK = row_T[None], torch.zeros(1, 0, device=row_T.device)
+    for place in range(span.first, span.last + 1):
+        logs_BV = next_token(rows_BT, TokenSpan(first=place, last=span.last)).masked_fill(~allowed_V, float("-inf"))
+        totals = (logs_BK.sum(dim=1, keepdim=True) + logs_BV).flatten()
+        best = totals.topk(min(width, int(totals.isfinite().sum()))).indices
+        parent_B, token_B = best // logs_BV.shape[1], best % logs_BV.shape[1]
+        rows_BT = rows_BT[parent_B]
+        rows_BT[:, place] = token_B
+        logs_BK = torch.cat([logs_BK[parent_B], logs_BV[parent_B, token_B][:, None]], dim=1)
+    return [
+        TokenFilling(ids=tuple(row[span.first : span.last + 1]), log_probabilities=tuple(logs))
+        for row, logs in zip(rows_BT.tolist(), logs_BK.tolist(), strict=True)
+    ]
+
+
+class MaskScores:
+    """The MLM head of a model, and its span boundary head if it has one."""
+
+    def __init__(self, model: Model) -> None:
+        mlm, sbo = model.head("mlm"), model.heads.get("sbo")
+        assert isinstance(mlm, MaskedLMHead)
+        assert sbo is None or isinstance(sbo, SpanBoundaryHead)
+        self.encoder, self.mlm, self.sbo = model.encoder, mlm, sbo
+
+    def encode(self, rows_BT: Tensor) -> Tensor:
+        """(B, T, D)."""
+        return self.encoder(rows_BT).hidden  # type: ignore[no-any-return]
+
+    def by_mlm(self, hidden_KD: Tensor) -> Tensor:
+        """(K, V) from the hidden states of the masked places themselves."""
+        return F.log_softmax(self.mlm(hidden_KD, self.encoder.word_table), dim=-1)
+
+    def known_places(self, span: TokenSpan, length: int) -> int:
+        """How many of a span's places, from its first, the SBO head can be asked about in a row of `length` tokens."""
+        if self.sbo is None:
+            return 0
+        config = self.sbo.config
+        if config.boundaries == "external" and (span.first == 0 or span.last == length - 1):
+            return 0
+        return len(span) if config.max_span is None else min(len(span), config.max_span)
+
+    def by_sbo(self, hidden_BTD: Tensor, span: TokenSpan, offset_K: Tensor) -> Tensor:
+        """(B * K, V) for places of a span, row by row, from the span's boundaries as the head is configured."""
+        assert self.sbo is not None
+        outside = int(self.sbo.config.boundaries == "external")
+        places = len(offset_K)
+        left_KD = hidden_BTD[:, span.first - outside].repeat_interleave(places, dim=0)
+        right_KD = hidden_BTD[:, span.last + outside].repeat_interleave(places, dim=0)
+        offsets = offset_K.repeat(len(hidden_BTD))
+        return F.log_softmax(self.sbo(left_KD, right_KD, offsets, self.encoder.word_table), dim=-1)
+
+    def next_by_mlm(self, rows_BT: Tensor, span: TokenSpan) -> Tensor:
+        """(B, V) for the first place of a masked span."""
+        return self.by_mlm(self.encode(rows_BT)[:, span.first])
+
+    def next_by_both(self, rows_BT: Tensor, span: TokenSpan) -> Tensor:
+        """(B, V) for the first place of a masked span: the geometric mean of both heads, normalised.
+
+        Training adds the two losses, so the product of the two probabilities is what it made large.
+        """
+        hidden_BTD = self.encode(rows_BT)
+        by_mlm_BV = self.by_mlm(hidden_BTD[:, span.first])
+        by_sbo_BV = self.by_sbo(hidden_BTD, span, torch.zeros(1, dtype=torch.long, device=rows_BT.device))
+        return F.log_softmax((by_mlm_BV + by_sbo_BV) / 2, dim=-1)
+
 
 _LEAST_WIDTH = 8
 """Of the beam, however few fillings are asked for."""
@@ -73,7 +161,7 @@ class Filler:
                 joint = self._fill_jointly(run, row_T, top)
                 places = self._places(run, hidden_TD, spelling, top)
                 runs.append(self._run(run, places, joint, spelling))
-                best.append(joint["mlm+sbo" if "mlm+sbo" in joint else "mlm"][0])
+                best.append(joint["mlm+sbo" if "mlm+sbo" in joint else "mlm"][0].ids)
         return FillResult(text=text, filled=spelling.filled(best), runs=tuple(runs), notes=self._notes)
 
     def _check_length(self, masked: MaskedText) -> None:
@@ -82,7 +170,7 @@ class Filler:
             cause = f"the text has {len(masked.ids)} tokens, special ones included, and the model takes {limit}"
             raise InputError(cause, fix="leave out what is far from the masks")
 
-    def _fill_jointly(self, run: MaskRun, row_T: Tensor, top: int) -> dict[Law, list[TokenFilling]]:
+    def _fill_jointly(self, run: MaskedSpan, row_T: Tensor, top: int) -> dict[Law, list[TokenFilling]]:
         """The best fillings of a run by each law that the heads allow."""
         laws: dict[Law, NextToken] = {"mlm": self._scores.next_by_mlm}
         if self._scores.known_places(run.span, len(row_T)):
@@ -93,7 +181,7 @@ class Filler:
             for law, next_token in laws.items()
         }
 
-    def _places(self, run: MaskRun, hidden_TD: Tensor, spelling: Spelling, top: int) -> tuple[Place, ...]:
+    def _places(self, run: MaskedSpan, hidden_TD: Tensor, spelling: Spelling, top: int) -> tuple[MaskPosition, ...]:
         """The candidates of every mask of a run."""
         span, known = run.span, self._scores.known_places(run.span, len(hidden_TD))
         by_mlm_KV = self._offered(self._scores.by_mlm(hidden_TD[span.first : span.last + 1]))
@@ -105,7 +193,7 @@ class Filler:
             for number, logs_V in enumerate(by_sbo_KV):
                 by_sbo[number] = spelling.candidates(logs_V, run.places[number], top)
         return tuple(
-            Place(start=start, end=end, mlm=mlm, sbo=sbo)
+            MaskPosition(start=start, end=end, mlm=mlm, sbo=sbo)
             for (start, end), mlm, sbo in zip(run.places, by_mlm, by_sbo, strict=True)
         )
 
@@ -113,12 +201,21 @@ class Filler:
         return logs_KV.masked_fill(~self._allowed_V, float("-inf"))
 
     def _run(
-        self, run: MaskRun, places: tuple[Place, ...], joint: dict[Law, list[TokenFilling]], spelling: Spelling
-    ) -> Run:
-        fillings = {law: tuple(spelling.filling(run, one) for one in found) for law, found in joint.items()}
-        return Run(start=run.start, end=run.end, places=places, fillings=fillings, notes=self._boundary_notes(places))
+        self,
+        run: MaskedSpan,
+        places: tuple[MaskPosition, ...],
+        joint: dict[Law, list[TokenFilling]],
+        spelling: Spelling,
+    ) -> MaskRun:
+        fillings = {
+            law: tuple(spelling.filling(run, filling.ids, filling.score) for filling in best)
+            for law, best in joint.items()
+        }
+        return MaskRun(
+            start=run.start, end=run.end, places=places, fillings=fillings, notes=self._boundary_notes(places)
+        )
 
-    def _boundary_notes(self, places: tuple[Place, ...]) -> tuple[str, ...]:
+    def _boundary_notes(self, places: tuple[MaskPosition, ...]) -> tuple[str, ...]:
         """What the span boundary head could not be asked."""
         known = sum(place.sbo is not None for place in places)
         if self._scores.sbo is None or known == len(places):
@@ -148,7 +245,7 @@ def _find_device(name: Device) -> torch.device:
     try:
         return current_process(name, "fp32").device
     except ConfigError:
-        raise InputError(f"there is no {name} device here", fix="take --device auto") from None
+        raise InputError(f"no {name} device is available", fix="use --device auto") from None
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What filling masks gives: candidates for every mask by each head, fillings of every run, all as plain values."""
+"""The result of filling masks: candidates for every mask by each head, and fillings of every run of masks."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -11,20 +11,20 @@ Law = Literal["mlm", "mlm+sbo"]
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """A token that may stand at a mask."""
+    """A token for a mask."""
 
     token: str
-    """As the vocabulary spells it."""
+    """Its entry in the vocabulary."""
     text: str
-    """As a person reads it."""
+    """Its text."""
     begins_word: bool
-    """False where it goes on with the word before it."""
+    """False if it continues the word before it."""
     probability: float
-    """Of the whole vocabulary."""
+    """Among the whole vocabulary."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class MaskPosition:
     """One mask."""
 
     start: int
@@ -32,7 +32,7 @@ class Place:
     """Its characters in the user's text, end exclusive."""
     mlm: tuple[Candidate, ...]
     sbo: tuple[Candidate, ...] | None
-    """None where the span boundary head is not there, or does not know a place that deep in a span."""
+    """None without a span boundary head, or where the run is longer than the spans it knows."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,13 +46,13 @@ class Filling:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run:
-    """Masks that stand next to each other."""
+class MaskRun:
+    """Adjacent masks."""
 
     start: int
     end: int
     """From the first character of the first mask to the end of the last."""
-    places: tuple[Place, ...]
+    places: tuple[MaskPosition, ...]
     fillings: dict[Law, tuple[Filling, ...]]
     """The best first, while other runs stay masked."""
     notes: tuple[str, ...] = ()
@@ -60,15 +60,15 @@ class Run:
 
 @dataclass(frozen=True, kw_only=True)
 class FillResult:
-    """Everything found for one text."""
+    """Candidates and fillings for one text."""
 
     text: str
     """As the user gave it."""
     filled: str
     """With the best filling of every run, by both heads where there are two."""
-    runs: tuple[Run, ...]
+    runs: tuple[MaskRun, ...]
     notes: tuple[str, ...] = ()
-    """What could not be done, and what stood in for it."""
+    """Fallbacks: what could not be done, and what was done instead."""
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
