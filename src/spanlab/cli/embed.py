@@ -1,11 +1,11 @@
 """`spanlab embed`: texts to vectors."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
-from spanlab.cli.options import ColumnsOption, split_columns
+from spanlab.cli.options import ColumnsOption, DeviceOption, split_columns
 from spanlab.cli.output import note
 from spanlab.errors import InputError
 
@@ -17,7 +17,7 @@ def embed(
     columns: ColumnsOption = None,
     batch_tokens: Annotated[int, typer.Option(min=1, help="Maximum tokens per batch.")] = 16384,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output file.")] = False,
-    device: Annotated[Literal["auto", "cpu", "cuda", "mps"], typer.Option(help="Device to run on.")] = "auto",
+    device: DeviceOption = "auto",
 ) -> None:
     """Write a unit vector for every text: the mean over its tokens. The dot product of two is their cosine similarity.
 

@@ -1,10 +1,10 @@
 """`spanlab evaluate`: a model's metrics on a labelled file."""
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spanlab.cli.options import ColumnsOption, split_columns
+from spanlab.cli.options import ColumnsOption, DeviceOption, split_columns
 from spanlab.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ def evaluate(
     data: Annotated[str, typer.Option(help="Labelled file.")],
     task: Annotated[str | None, typer.Option(help="Name of the task, if the model has several.")] = None,
     columns: ColumnsOption = None,
-    device: Annotated[Literal["auto", "cpu", "cuda", "mps"], typer.Option(help="Device to run on.")] = "auto",
+    device: DeviceOption = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print the scores as JSON.")] = False,
 ) -> None:
     """Score a model on a labelled file, with the same code that predicts.

@@ -1,9 +1,10 @@
-"""`spanlab fill`: what a model puts where the masks are."""
+"""`spanlab fill`: the tokens that a model predicts for masks."""
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from spanlab.cli.options import DeviceOption
 from spanlab.cli.output import note, print_json
 
 if TYPE_CHECKING:
@@ -16,14 +17,14 @@ _JOINT = {"mlm": "best filling by MLM", "mlm+sbo": "best filling by MLM and SBO"
 
 def fill(
     model: Annotated[str, typer.Argument(help="A model folder, a run folder or a hub id.")],
-    text: Annotated[str, typer.Argument(help="The text, with [MASK] for every token to fill in.")],
-    top: Annotated[int, typer.Option(min=1, help="Candidates a mask.")] = 5,
-    device: Annotated[Literal["auto", "cpu", "cuda", "mps"], typer.Option(help="Where the model runs.")] = "auto",
-    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+    text: Annotated[str, typer.Argument(help="The text, with [MASK] for every token to predict.")],
+    top: Annotated[int, typer.Option(min=1, help="Candidates for each mask.")] = 5,
+    device: DeviceOption = "auto",
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Fill masks: candidates by the MLM and the SBO head side by side, and the best filling of a run of masks.
 
-    A piece that goes on with the word before it is shown with a dot, such as ·ing.
+    A token that continues the word before it is shown with a dot, such as ·ing.
 
     Example: spanlab fill runs/novels "The old [MASK] [MASK] went out to sea."
     """
@@ -54,7 +55,7 @@ def _draw(result: "FillResult") -> None:
 
 
 def _candidates(run: "MaskRun") -> "Table":
-    """One line a candidate; the heads side by side where there are two."""
+    """One line for each candidate, the heads side by side if there are two."""
     from rich.table import Table
     from rich.text import Text
 

@@ -1,40 +1,35 @@
-"""`spanlab generate`: let a causal model go on with a text."""
+"""`spanlab generate`: a causal language model continues a text."""
 
-from enum import StrEnum
 from typing import Annotated
 
 import typer
 
+from spanlab.cli.options import DeviceOption
 from spanlab.cli.output import note, print_json
-
-
-class Device(StrEnum):
-    """Where the model runs."""
-
-    auto = "auto"
-    cpu = "cpu"
-    cuda = "cuda"
-    mps = "mps"
 
 
 def generate(
     model: Annotated[str, typer.Argument(help="A model folder, a run folder or a hub id, with a causal head.")],
-    text: Annotated[str, typer.Argument(help="What to go on with.")],
-    max_new_tokens: Annotated[int, typer.Option(help="How many tokens to add at the most.", min=1)] = 50,
+    text: Annotated[str, typer.Argument(help="The text to continue.")],
+    max_new_tokens: Annotated[int, typer.Option(help="Tokens to add, at most.", min=1)] = 50,
     temperature: Annotated[
-        float | None, typer.Option(help="0 always takes the likeliest token; 1 draws by the model's own law.")
+        float | None, typer.Option(help="0 takes the likeliest token; 1 samples from the model's distribution.")
     ] = None,
-    top_k: Annotated[int | None, typer.Option(help="Draw among the k likeliest tokens.")] = None,
-    top_p: Annotated[float | None, typer.Option(help="Draw among the likeliest that make up this share.")] = None,
-    beams: Annotated[int, typer.Option(help="More than 1: beam search instead of drawing.", min=1)] = 1,
-    seed: Annotated[int, typer.Option(help="The same seed draws the same text.")] = 0,
-    cache: Annotated[bool, typer.Option(help="Keep keys and values; without, every step reads all again.")] = True,
-    device: Annotated[Device, typer.Option(help="Where the model runs.")] = Device.auto,
+    top_k: Annotated[int | None, typer.Option(help="Sample among the k likeliest tokens.")] = None,
+    top_p: Annotated[
+        float | None, typer.Option(help="Sample among the likeliest tokens of this total probability.")
+    ] = None,
+    beams: Annotated[int, typer.Option(help="More than 1: beam search instead of sampling.", min=1)] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of the sampling.")] = 0,
+    cache: Annotated[
+        bool, typer.Option(help="Cache keys and values; without, every step encodes the whole text.")
+    ] = True,
+    device: DeviceOption = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Continue a text with a causal language model, such as one of the gpt recipe.
 
-    Without --temperature, tokens are drawn at temperature 1, and beam search takes the likeliest.
+    Without --temperature, tokens are sampled at temperature 1, and beam search takes the likeliest.
 
     Example: spanlab generate runs/novels "It was a dark" --max-new-tokens 40 --temperature 0.8 --seed 1
     """
@@ -56,8 +51,8 @@ def generate(
     head = loaded.head("clm")
     assert loaded.folder is not None
     tokenizer = Tokenizer.load(loaded.folder)
-    process = current_process(device.value, "fp32").device
-    loaded.encoder.to(process), head.to(process)
+    torch_device = current_process(device, "fp32").device
+    loaded.encoder.to(torch_device), head.to(torch_device)
     result = continue_texts(loaded, tokenizer, [text], config, use_cache=cache)[0]
     if as_json:
         print_json(result.to_dict())

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _COLOURS = {"special": "dim", "masked": "bold white on blue", "replaced": "bold white on red", "kept": "black on green"}
 _BRACKETS = {"masked": "[{}]", "kept": "({})"}
-"""How masks are drawn where there are no colours: in a file or a pipe."""
+"""How masks are drawn without colours, in a file or a pipe."""
 
 
 def masks(
@@ -72,7 +72,7 @@ def _write_picture(examples: "Examples", epoch: int, svg: Path) -> None:
 
 
 def _show_sight(examples: "Examples", blocks: int, epoch: int, html: Path | None, *, as_json: bool) -> None:
-    """Where nothing is masked and nothing permuted, the direction of reading is what there is to see."""
+    """Recipes that neither mask nor permute: the visible tokens."""
     from spanlab.report.visibility import report_visibility, visibility_page
 
     report = report_visibility(examples, blocks=blocks, epoch=epoch)
@@ -86,7 +86,7 @@ def _show_sight(examples: "Examples", blocks: int, epoch: int, html: Path | None
 
 
 def _show_orders(examples: "Examples", blocks: int, epoch: int, html: Path | None, *, as_json: bool) -> None:
-    """Where nothing is masked, the order of prediction is what there is to see."""
+    """Recipes that permute: the order of prediction."""
     from spanlab.report.orders import orders_page, report_orders
 
     report = report_orders(examples, blocks=blocks, epoch=epoch)
@@ -239,10 +239,10 @@ def draw_sight(report: "VisibilityReport") -> None:
 
 def _lines(sight: "Visibility") -> list[str]:
     more = "" if len(sight.tokens) <= _SHOWN else f" (the first {_SHOWN} tokens)"
-    behind = ", ▒ by a second reader from behind" if sight.readers > 1 else ""
+    behind = ", ▒ by the backward model" if sight.readers > 1 else ""
     cells = sight.cells[:_SHOWN, :_SHOWN].tolist()
     return [
-        f"who sees whom: a row for each token, █ seen{behind}, · hidden, ◆ what is predicted{more}",
+        f"who sees whom: a row for each token, █ seen{behind}, · hidden, ◆ the predicted token{more}",
         *(
             f"{token[:14]:>14} {''.join(_SIGNS[cell] for cell in row)}"
             for token, row in zip(sight.tokens, cells, strict=False)

@@ -50,7 +50,7 @@ def model(
             "positions",
             f"{config.positions}, up to {config.max_positions}" if config.limits_length else config.positions,
         ),
-        ("vocabulary", f"{config.vocab_size:,} rows, tokenizer {'not there' if tokens is None else f'{tokens:,}'}"),
+        ("vocabulary", f"{config.vocab_size:,} rows, tokenizer {'missing' if tokens is None else f'{tokens:,}'}"),
         ("heads", ", ".join(sorted(loaded.heads)) or "none"),
         *((f"  {part}", f"{count:,}") for part, count in cost.parameters.items()),
         ("parameters", f"{cost.total:,}"),
@@ -63,13 +63,13 @@ def model(
 
 def attention(
     model: Annotated[str, typer.Argument(help="A model folder, a run folder or a hub id.")],
-    text: Annotated[str, typer.Argument(help="What to read.")],
-    layer: Annotated[int, typer.Option(min=1, help="Which layer to tell about, from 1.")] = 1,
-    head: Annotated[int, typer.Option(min=1, help="Which head of it, from 1.")] = 1,
+    text: Annotated[str, typer.Argument(help="The text.")],
+    layer: Annotated[int, typer.Option(min=1, help="Layer to show, from 1.")] = 1,
+    head: Annotated[int, typer.Option(min=1, help="Head to show, from 1.")] = 1,
     html: Annotated[Path | None, typer.Option("--html", help="Also write a page with all heads.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the weights of the head as JSON.")] = False,
 ) -> None:
-    """Where a head looks: for every token, the tokens that most goes into it from.
+    """Where a head attends: for every token, the tokens with the largest weights.
 
     Example: spanlab inspect attention MODEL "The miller sold his flour because it was fresh." --layer 4 --head 2
     """

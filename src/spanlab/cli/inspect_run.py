@@ -1,4 +1,4 @@
-"""`spanlab inspect run`: how a run is going, or how it went."""
+"""`spanlab inspect run`: the state and the metrics of a run."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -69,18 +69,18 @@ def _print(summary: "RunSummary", history: "History", settings: dict[str, Any]) 
     rows += [(course.name, _course(course)) for course in summary.courses]
     if summary.best_step is not None:
         rows.append(("best model", f"of step {summary.best_step:,}"))
-    rows += [("checkpoint", f"{one.name}, {size(one.bytes)}") for one in summary.checkpoints]
+    rows += [("checkpoint", f"{checkpoint.name}, {size(checkpoint.bytes)}") for checkpoint in summary.checkpoints]
     rows += [(key, plain(value)) for key, value in settings.items()]
     rows += [("note", f"step {note.step:,}: {note.text}") for note in history.notes[-5:]]
     print_table(rows)
 
 
 def _losses(history: "History") -> list[tuple[str, str]]:
-    """The loss as a line of small bars, for each split that has told one."""
+    """The loss of each split as a line of small bars."""
     from spanlab.report.run_history import sparkline
 
-    told = {"train": history.series("train", "loss"), "dev": history.series("dev", "loss")}
-    return [(f"{split} loss", sparkline(series.values)) for split, series in told.items() if len(series) > 1]
+    losses = {"train": history.series("train", "loss"), "dev": history.series("dev", "loss")}
+    return [(f"{split} loss", sparkline(series.values)) for split, series in losses.items() if len(series) > 1]
 
 
 def _course(course: "Course") -> str:

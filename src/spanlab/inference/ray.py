@@ -23,7 +23,7 @@ from spanlab.training.config import Device
 
 @dataclass(frozen=True, kw_only=True)
 class RayPrediction:
-    """What every worker is told."""
+    """The job of every worker."""
 
     model: str
     """A folder that every machine of the cluster sees, or a Hugging Face id."""
@@ -47,7 +47,7 @@ def _predict(
     with ray_cluster(workers) as ray:
         most = workers or int(ray.cluster_resources()["CPU"])
         worker = ray.remote(num_cpus=1, num_gpus=1 if wanted.device == "cuda" else 0)(_Worker)
-        crew: list[Any] = []  # begun one by one: a short input does not load the model more often than it needs
+        crew: list[Any] = []  # started one by one, so that a short input does not load the model more often than needed
         waiting: deque[Any] = deque()
         fault: list[InputError] = []
         for number, portion in enumerate(_before_a_fault(rows, fault)):
@@ -64,7 +64,7 @@ def _predict(
 
 
 def _before_a_fault(rows: Iterable[Row | InputError], fault: list[InputError]) -> Iterator[list[Row]]:
-    """The portions before a row that cannot be read, which is put aside: it is told once their results are given."""
+    """The portions before a row that cannot be read; its error is kept, to be raised after their results."""
     try:
         yield from portions(map(readable_row, rows))
     except InputError as error:
