@@ -1,4 +1,4 @@
-"""Text that goes on: a causal model's continuation of prompts, by greedy search, sampling or beam search.
+"""Generation: a causal model continues prompts by greedy search, sampling or beam search.
 
 What enters are texts, what leaves are frozen results with the continuation and the whole text.
 """
@@ -15,13 +15,13 @@ from spanlab.text.tokenizer import Tokenizer
 
 @dataclass(frozen=True, kw_only=True)
 class Generation:
-    """One prompt and what a model goes on with."""
+    """A prompt and its continuation."""
 
     prompt: str
     text: str
-    """What follows the prompt, with the space before it if there is one."""
+    """The continuation, with the space before it if there is one."""
     full_text: str
-    """The prompt as it was given, and what follows."""
+    """The prompt and its continuation."""
     token_ids: tuple[int, ...]
     """Of `text`, without a stop token."""
     ended: Ending
@@ -30,7 +30,7 @@ class Generation:
     """Of what follows, under the model."""
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """For JSON."""
         return {**asdict(self), "token_ids": list(self.token_ids)}
 
 
@@ -51,12 +51,12 @@ def generate(
     if tokenizer.sep_id is not None and tokenizer.sep_id not in config.stop_ids:
         config = replace(config, stop_ids=(*config.stop_ids, tokenizer.sep_id))
     ids = [[int(token) for token in tokens.ids] for tokens in tokenizer.encode_batch(prompts)]
-    found = generate_ids(model.encoder, head, ids, config, use_cache=use_cache)
-    return [_worded(tokenizer, *one) for one in zip(prompts, ids, found, strict=True)]
+    decoded = generate_ids(model.encoder, head, ids, config, use_cache=use_cache)
+    return [_to_text(tokenizer, *parts) for parts in zip(prompts, ids, decoded, strict=True)]
 
 
-def _worded(tokenizer: Tokenizer, prompt: str, prompt_ids: list[int], decoded: Decoded) -> Generation:
-    """A result as text. Spaces are the decoder's affair, so the new text is what the whole has more than the prompt."""
+def _to_text(tokenizer: Tokenizer, prompt: str, prompt_ids: list[int], decoded: Decoded) -> Generation:
+    """A result as text: the whole, decoded, without the decoded prompt, since spaces depend on what stands before."""
     before, whole = tokenizer.decode(prompt_ids), tokenizer.decode([*prompt_ids, *decoded.ids])
     text = whole.removeprefix(before) if whole.startswith(before) else tokenizer.decode(decoded.ids)
     return Generation(

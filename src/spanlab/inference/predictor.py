@@ -63,7 +63,7 @@ class Predictor:
         several: Iterable[Input] = [inputs] if alone else inputs  # type: ignore[list-item]
         names = self.model.names_of(task)
         kinds = [type(self.model.tasks[name]) for name in names]
-        rows = (to_row(number, item, *kinds) for number, item in enumerate(several))
+        rows = (to_row(index, item, *kinds) for index, item in enumerate(several))
         if task is None or (isinstance(task, str) and task != ALL):
             return list(self.predict_rows(rows, task=names[0], batch_tokens=batch_tokens))
         return list(self.predict_together(rows, tasks=names, batch_tokens=batch_tokens))
@@ -102,7 +102,7 @@ class Predictor:
                 name: group_by_example(examples[name], samples[name], outputs[name]).decode(task, first=first)
                 for name, task in chosen.items()
             }
-            yield from ({name: results[name][place] for name in chosen} for place in range(len(readable)))
+            yield from ({name: results[name][index] for name in chosen} for index in range(len(readable)))
             first += len(readable)
 
     def encode(
@@ -163,11 +163,11 @@ def portions(rows: Iterable[Row]) -> Iterator[list[Row]]:
         yield portion
 
 
-def to_row(number: int, item: Input, *kinds: type[AnyTask]) -> Row:
+def to_row(index: int, item: Input, *kinds: type[AnyTask]) -> Row:
     """An input from Python as a row; a text or a tuple fills the required fields of each task in their order."""
-    place = f"input {number}"
+    path = f"input {index}"
     if isinstance(item, Mapping):
-        return Row(values=item, path=place)
+        return Row(values=item, path=path)
     parts = (item,) if isinstance(item, str) else tuple(item)
     values: dict[str, str] = {}
     for kind in kinds:
@@ -175,9 +175,9 @@ def to_row(number: int, item: Input, *kinds: type[AnyTask]) -> Row:
         if len(parts) != len(required):
             wanted = " and ".join(required)
             fix = "give mappings with the fields of all tasks" if len(kinds) > 1 else None
-            raise InputError(f"{kind.name} takes {wanted}, and this has {len(parts)} parts", path=place, fix=fix)
+            raise InputError(f"{kind.name} takes {wanted}, and this has {len(parts)} parts", path=path, fix=fix)
         values |= dict(zip(required, parts, strict=True))
-    return Row(values=values, path=place)
+    return Row(values=values, path=path)
 
 
 def readable_row(row: Row | InputError) -> Row:
