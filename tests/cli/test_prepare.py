@@ -98,7 +98,7 @@ def test_damage_is_named(tmp_path: Path, tokenizer: Path, text: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "arguments", "message"),
     [
-        (b"", (), "text.txt: nothing to read, it is empty"),
+        (b"", (), "text.txt: nothing to read, the input is empty"),
         (b" \n\t\n", (), "text.txt: no document to prepare"),
         (b"abc\n", ("--min-tokens", 50), "text.txt: no document to prepare (1 had fewer than 50 tokens)"),
         (b"good\nb\xe9d\n", (), "text.txt:2: byte 6 (0xe9) is not UTF-8 text; convert the file to UTF-8"),

@@ -18,7 +18,7 @@ from spanlab.corpus import (
     PreparedCorpus,
     StreamBlocks,
 )
-from spanlab.corpus.blocks import kept_index
+from spanlab.corpus.blocks import cached_index
 from spanlab.errors import InputError
 from tests.corpus.making import Documents, joined, make_corpus
 
@@ -61,43 +61,43 @@ def sentences_of(corpus: PreparedCorpus) -> list[list[list[list[int]]]]:
     return shards
 
 
-def pieces_of(sentence: list[list[int]], room: int) -> list[list[int]]:
-    """A sentence, split between words where it is longer than `room`; a word longer than that is cut."""
-    if sum(map(len, sentence)) <= room:
+def pieces_of(sentence: list[list[int]], max_tokens: int) -> list[list[int]]:
+    """A sentence, split between words where it is longer than `max_tokens`; a word longer than that is cut."""
+    if sum(map(len, sentence)) <= max_tokens:
         return [joined(sentence)]
     pieces: list[list[int]] = [[]]
     for word in sentence:
-        if pieces[-1] and len(pieces[-1]) + len(word) > room:
+        if pieces[-1] and len(pieces[-1]) + len(word) > max_tokens:
             pieces.append([])
         pieces[-1] = pieces[-1] + word
-        while len(pieces[-1]) > room:
-            pieces[-1:] = [pieces[-1][:room], pieces[-1][room:]]
+        while len(pieces[-1]) > max_tokens:
+            pieces[-1:] = [pieces[-1][:max_tokens], pieces[-1][max_tokens:]]
     return pieces
 
 
-def greedy_documents(corpus: PreparedCorpus, room: int) -> list[list[int]]:
+def greedy_documents(corpus: PreparedCorpus, max_tokens: int) -> list[list[int]]:
     blocks: list[list[int]] = []
     for shard in sentences_of(corpus):
         for document in shard:
             blocks.append([])
             for sentence in document:
-                for piece in pieces_of(sentence, room):
-                    if len(blocks[-1]) + len(piece) > room:
+                for piece in pieces_of(sentence, max_tokens):
+                    if len(blocks[-1]) + len(piece) > max_tokens:
                         blocks.append([])
                     blocks[-1] = blocks[-1] + piece
     return blocks
 
 
-def greedy_full_sentences(corpus: PreparedCorpus, room: int) -> list[list[int]]:
+def greedy_full_sentences(corpus: PreparedCorpus, max_tokens: int) -> list[list[int]]:
     blocks: list[list[int]] = []
     for shard in sentences_of(corpus):
         blocks.append([])
         for document in shard:
             separator = [SEP]
             for sentence in document:
-                for piece in pieces_of(sentence, room):
+                for piece in pieces_of(sentence, max_tokens):
                     joined = separator + piece if blocks[-1] else piece
-                    if len(blocks[-1]) + len(joined) > room:
+                    if len(blocks[-1]) + len(joined) > max_tokens:
                         blocks.append(piece)
                     else:
                         blocks[-1] = blocks[-1] + joined
@@ -106,10 +106,10 @@ def greedy_full_sentences(corpus: PreparedCorpus, room: int) -> list[list[int]]:
 
 
 @given(DOCUMENTS, SHARDS, st.integers(1, 40))
-def test_document_blocks_are_the_greedy_packing(documents: Documents, shard_tokens: int, room: int) -> None:
+def test_document_blocks_are_the_greedy_packing(documents: Documents, shard_tokens: int, max_tokens: int) -> None:
     def check(corpus: PreparedCorpus) -> None:
-        batch = everything(DocumentBlocks(corpus, length=room + 2))
-        assert split(batch) == greedy_documents(corpus, room)
+        batch = everything(DocumentBlocks(corpus, length=max_tokens + 2))
+        assert split(batch) == greedy_documents(corpus, max_tokens)
         whole = corpus.read([0], [corpus.counts.tokens])
         assert batch.ids.tolist() == whole.ids.tolist()  # every token once, in order
         assert batch.sentence_starts.tolist() == whole.sentence_starts.tolist()
@@ -124,49 +124,49 @@ def test_document_blocks_are_the_greedy_packing(documents: Documents, shard_toke
 
 
 @given(DOCUMENTS, SHARDS, st.integers(1, 40))
-def test_full_sentence_blocks_are_the_greedy_packing(documents: Documents, shard_tokens: int, room: int) -> None:
+def test_full_sentence_blocks_are_the_greedy_packing(documents: Documents, shard_tokens: int, max_tokens: int) -> None:
     def check(corpus: PreparedCorpus) -> None:
-        batch = everything(FullSentenceBlocks(corpus, length=room + 2))
-        assert split(batch) == greedy_full_sentences(corpus, room)
+        batch = everything(FullSentenceBlocks(corpus, length=max_tokens + 2))
+        assert split(batch) == greedy_full_sentences(corpus, max_tokens)
         text = batch.ids != SEP
         whole = corpus.read([0], [corpus.counts.tokens])
         assert batch.ids[text].tolist() == whole.ids.tolist()
         assert batch.sentence_starts[text].tolist() == whole.sentence_starts.tolist()
         assert batch.word_starts[~text].all()
         assert not batch.sentence_starts[~text].any()
-        assert batch.lengths.max() <= room
+        assert batch.lengths.max() <= max_tokens
 
     with_corpus(documents, shard_tokens, check)
 
 
 @pytest.mark.parametrize("separator", [None, SEP])
-@given(documents=DOCUMENTS, shard_tokens=SHARDS, room=st.integers(1, 40), columns=st.integers(1, 6))
-def test_columns_go_on_without_a_gap_and_hold_every_token_once(
-    separator: int | None, documents: Documents, shard_tokens: int, room: int, columns: int
+@given(documents=DOCUMENTS, shard_tokens=SHARDS, max_tokens=st.integers(1, 40), streams=st.integers(1, 6))
+def test_streams_continue_without_a_gap_and_hold_every_token_once(
+    separator: int | None, documents: Documents, shard_tokens: int, max_tokens: int, streams: int
 ) -> None:
     def check(corpus: PreparedCorpus) -> None:
         stream: list[int] = []
         for shard in sentences_of(corpus):
             for document in shard:
-                stream += [number for sentence in document for word in sentence for number in word]
+                stream += [token for sentence in document for word in sentence for token in word]
                 stream += [] if separator is None else [separator]
-        if columns > len(stream):
+        if streams > len(stream):
             with pytest.raises(InputError, match="streams cannot be made of"):
-                StreamBlocks(corpus, length=room, streams=columns, separator_id=separator)
+                StreamBlocks(corpus, length=max_tokens, streams=streams, separator_id=separator)
             return
-        blocks = StreamBlocks(corpus, length=room, streams=columns, separator_id=separator)
-        found = split(everything(blocks))
-        whole = [joined(found[column::columns]) for column in range(columns)]
+        blocks = StreamBlocks(corpus, length=max_tokens, streams=streams, separator_id=separator)
+        blocks_ids = split(everything(blocks))
+        whole = [joined(blocks_ids[stream_index::streams]) for stream_index in range(streams)]
         assert joined(whole) == stream
-        sizes = [len(column) for column in whole]
+        sizes = [len(text) for text in whole]
         assert max(sizes) - min(sizes) <= 1
-        assert all(len(block) == room for block in found[:-columns])
-        assert all(found)
+        assert all(len(block) == max_tokens for block in blocks_ids[:-streams])
+        assert all(blocks_ids)
 
     with_corpus(documents, shard_tokens, check)
 
 
-def test_columns_with_a_stride_see_tokens_again(tmp_path: Path) -> None:
+def test_streams_with_a_stride_see_tokens_again(tmp_path: Path) -> None:
     corpus = make_corpus(tmp_path, MANY, shard_tokens=100)
     whole = corpus.read([0], [corpus.counts.tokens]).ids.tolist()
     size = len(whole) // 2
@@ -174,7 +174,7 @@ def test_columns_with_a_stride_see_tokens_again(tmp_path: Path) -> None:
     first, second = whole[: len(whole) - size], whole[len(whole) - size :]
     expected = [part[k : k + 8] for k in range(0, len(first), 4) for part in (first, second) if part[k : k + 8]]
     assert split(everything(blocks)) == expected
-    with pytest.raises(InputError, match="a stride of 9 does not fit blocks with room for 8 tokens"):
+    with pytest.raises(InputError, match="a stride of 9 does not fit blocks of 8 tokens"):
         StreamBlocks(corpus, length=8, stride=9)
 
 
@@ -227,7 +227,7 @@ def test_an_index_is_made_once_and_mapped_afterwards(tmp_path: Path) -> None:
     def fail() -> np.ndarray:
         raise AssertionError("made again")
 
-    kept = kept_index(corpus, "documents-18", fail)
+    kept = cached_index(corpus, "documents-18", fail)
     assert kept.nbytes == 8 * (len(first.lengths) + 1)
     assert not kept.flags.writeable
     files[0].write_bytes(files[0].read_bytes()[:-9])  # cut by a full disk: made again
@@ -252,20 +252,20 @@ def test_a_folder_that_cannot_be_written_to_is_no_hindrance(tmp_path: Path) -> N
     assert everything(DocumentBlocks(corpus, length=20)).lengths.sum() == corpus.counts.tokens
 
 
-def test_lengths_without_room_are_refused(tmp_path: Path) -> None:
+def test_lengths_too_short_for_text_are_refused(tmp_path: Path) -> None:
     corpus = make_corpus(tmp_path, MANY)
-    with pytest.raises(InputError, match="a length of 2 leaves 0 places for text beside 2 special tokens"):
+    with pytest.raises(InputError, match="a length of 2 leaves 0 tokens for text beside 2 special ones"):
         DocumentBlocks(corpus, length=2)
-    with pytest.raises(InputError, match="no room for two segments"):
+    with pytest.raises(InputError, match="too short for two segments"):
         PairBlocks(corpus, length=4, law=PairLaw(task="next_sentence"), seed=0)
 
 
-def test_streams_read_both_ways(tmp_path: Path) -> None:
+def test_bidirectional_streams(tmp_path: Path) -> None:
     """The second half of the streams are the texts of the first half from their end; words begin where they ended."""
     corpus = make_corpus(tmp_path, MANY, shard_tokens=100)
     whole = corpus.read([0], [corpus.counts.tokens])
     size = len(whole.ids) // 2
-    blocks = StreamBlocks(corpus, length=8, stride=4, streams=4, both_ways=True)
+    blocks = StreamBlocks(corpus, length=8, stride=4, streams=4, bidirectional=True)
     batch = everything(blocks)
     assert (batch.lengths == 8).all()
     streams = [whole.ids[: len(whole.ids) - size], whole.ids[len(whole.ids) - size :]]
@@ -280,6 +280,6 @@ def test_streams_read_both_ways(tmp_path: Path) -> None:
     turned = np.flatnonzero(batch.word_starts[16:24])
     assert [part[::-1].tolist() for part in np.split(batch.ids[16:24], turned[1:])][::-1] == [w.tolist() for w in words]
     with pytest.raises(InputError, match="3 streams cannot be read half"):
-        StreamBlocks(corpus, length=8, streams=3, both_ways=True)
+        StreamBlocks(corpus, length=8, streams=3, bidirectional=True)
     with pytest.raises(InputError, match="no whole block of 600 tokens"):
         StreamBlocks(corpus, length=600, streams=4, whole=True)

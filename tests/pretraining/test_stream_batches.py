@@ -96,8 +96,8 @@ def test_no_token_that_is_held_out_is_trained_on(name: str, corpora: dict[str, P
     data = data_of(name, corpora)
     assert data.held_out is not None
     training, held_out = data._training, data.held_out._examples
-    starts, stops = training.stretches()
-    held_starts, held_stops = held_out.stretches()
+    starts, stops = training.text_ranges()
+    held_starts, held_stops = held_out.text_ranges()
     assert np.array_equal(stops, held_starts)
     assert (starts < stops).all()
     assert (held_starts < held_stops).all()
@@ -105,7 +105,7 @@ def test_no_token_that_is_held_out_is_trained_on(name: str, corpora: dict[str, P
     share = (held_stops - held_starts).sum() / training.corpus.counts.tokens
     assert share == pytest.approx(training.recipe.data.held_out, abs=0.01)
     for examples in (training, held_out):
-        first, last = examples.stretches()
+        first, last = examples.text_ranges()
         inside = [examples.corpus.read([a], [b]).ids for a, b in zip(first, last, strict=True)]
         known = Counter(np.concatenate(inside).tolist())
         once = examples.blocks.batch(np.arange(len(examples)))

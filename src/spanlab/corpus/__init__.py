@@ -1,6 +1,6 @@
-"""Raw files to shards, shards to blocks, and the order of samples. No masking here.
+"""Raw files to shards, shards to blocks, and the order of samples; no masking.
 
-The names below are the room's face. They are imported when first used.
+The names below are the package's public names. They are imported when first used.
 """
 
 from typing import TYPE_CHECKING
@@ -15,40 +15,40 @@ if TYPE_CHECKING:
     from spanlab.corpus.prepare.config import PrepareConfig
     from spanlab.corpus.prepare.plan import plan_preparation
     from spanlab.corpus.prepare.run import run_preparation
-    from spanlab.corpus.text_streams import WHOLE, Part, StreamBlocks, StreamPairBlocks
+    from spanlab.corpus.text_streams import WHOLE_STREAM, StreamBlocks, StreamPairBlocks, StreamRange
 
 __all__ = [
-    "WHOLE",
+    "WHOLE_STREAM",
     "BlockBatch",
     "Blocks",
     "DocumentBlocks",
     "FullSentenceBlocks",
     "PairBlocks",
     "PairLaw",
-    "Part",
     "PrepareConfig",
     "PreparedCorpus",
     "SampleOrder",
     "StreamBlocks",
     "StreamPairBlocks",
+    "StreamRange",
     "plan_preparation",
     "run_preparation",
 ]
 
 _HOMES = {
-    "WHOLE": "text_streams",
     "BlockBatch": "blocks",
     "Blocks": "blocks",
-    "StreamBlocks": "text_streams",
     "DocumentBlocks": "blocks",
     "FullSentenceBlocks": "blocks",
-    "PrepareConfig": "prepare.config",
     "PairBlocks": "pairs",
     "PairLaw": "pairs",
-    "Part": "text_streams",
+    "PrepareConfig": "prepare.config",
     "PreparedCorpus": "corpus",
     "SampleOrder": "order",
+    "StreamBlocks": "text_streams",
     "StreamPairBlocks": "text_streams",
+    "StreamRange": "text_streams",
+    "WHOLE_STREAM": "text_streams",
     "plan_preparation": "prepare.plan",
     "run_preparation": "prepare.run",
 }

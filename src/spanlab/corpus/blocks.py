@@ -1,134 +1,48 @@
-"""Blocks: what a training sample is cut from, by index.
+"""Blocks: what a training sample is made of, addressed by index.
 
-| kind | content of a block |
+| class | content of a block |
 |---|---|
 | `DocumentBlocks` | whole sentences of one document (BERT without pairs, SpanBERT, ELECTRA) |
 | `FullSentenceBlocks` | whole sentences, documents joined by a separator (RoBERTa) |
-| `StreamBlocks` (`columns.py`) | the next tokens of one of C continuous streams (XLNet, GPT, ELMo) |
+| `StreamBlocks`, `StreamPairBlocks` (`text_streams.py`) | the next tokens of a continuous stream (XLNet, GPT, ELMo) |
 | `PairBlocks` (`pairs.py`) | two segments and whether they belong together (BERT, ALBERT) |
 
-`length` counts the special tokens that the corruption room adds around a block ([CLS], [SEP]): `special_tokens`
-places are left for them. A block itself holds text, and the separators that `FullSentenceBlocks` and `StreamBlocks`
-put between documents. In the first three every token of the corpus is in exactly one block.
+`length` includes the special tokens that `corruption` adds around a block ([CLS], [SEP]); without these
+`special_tokens` it is `max_tokens`, the most tokens a block holds: text, and the separators that `FullSentenceBlocks`
+and `StreamBlocks` put between documents. In `DocumentBlocks`, `FullSentenceBlocks` and `StreamBlocks` without a stride
+every token of the corpus is in exactly one block.
+
+Where blocks begin is computed once for each corpus and length, and cached in the corpus folder.
 """
 
 import hashlib
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from typing_extensions import override
 
 from spanlab.arrays import Flags, Integers, offsets
 from spanlab.corpus.corpus import PreparedCorpus, Ranges
-from spanlab.corpus.manifest import MANIFEST
-from spanlab.corpus.prepare.folder import INDEX
+from spanlab.corpus.manifest import INDEX, MANIFEST
 from spanlab.corpus.shards import Shard
 from spanlab.errors import InputError
 
-
-def document_block_starts(shard: Shard, room: int) -> Integers:
-    """Whole sentences up to `room` tokens, never across documents; a longer sentence is split between words."""
-    starts = _segment_starts(shard, room)
-    bounds = np.append(starts, len(shard.tokens))
-    fitting = np.searchsorted(bounds, starts + room, side="right") - 1
-    documents = np.searchsorted(starts, shard.documents)
-    document_ends = np.append(documents[1:], len(starts))
-    own_document = np.repeat(document_ends, np.diff(np.append(documents, len(starts))))
-    return starts[_walk(np.minimum(fitting, own_document))]
-
-
-def full_sentence_block_starts(shard: Shard, room: int) -> Integers:
-    """Whole sentences up to `room` tokens, across documents; the separator between two documents takes a place."""
-    starts = _segment_starts(shard, room)
-    documents = np.searchsorted(starts, shard.documents)
-    separators = np.cumsum(np.bincount(documents, minlength=len(starts)))  # before a segment, from the beginning on
-    ends = np.append(starts[1:], len(shard.tokens)) + separators
-    return starts[_walk(np.searchsorted(ends, starts + separators + room, side="right"))]
-
-
-def _segment_starts(shard: Shard, room: int) -> Integers:
-    """Where sentences start, and where those longer than `room` are split."""
-    starts = shard.sentences.astype(np.int64)
-    ends = np.append(starts[1:], len(shard.tokens))
-    splits = [
-        split
-        for sentence in np.flatnonzero(ends - starts > room).tolist()
-        for split in _splits(shard, int(starts[sentence]), int(ends[sentence]), room)
-    ]
-    return np.sort(np.append(starts, np.array(splits, np.int64))) if splits else starts
-
-
-def _splits(shard: Shard, start: int, end: int, room: int) -> list[int]:
-    """Where to split a sentence so that no piece exceeds `room`: at the last word start that fits, if there is one."""
-    first_byte = start // 8
-    bits = np.unpackbits(shard.words[first_byte : end // 8 + 1], bitorder="little")
-    words = np.flatnonzero(bits) + 8 * first_byte
-    splits = []
-    while end - start > room:
-        place = int(np.searchsorted(words, start + room, side="right")) - 1
-        start = int(words[place]) if place >= 0 and words[place] > start else start + room
-        splits.append(start)
-    return splits
-
-
-def _walk(successors: Integers) -> Integers:
-    """The numbers met from 0 on by going from each to its successor, until past the end."""
-    following = successors.data
-    met, number = [], 0
-    while number < len(following):
-        met.append(number)
-        number = following[number]
-    return np.array(met, np.int64)
-
-
-Index = TypeVar("Index", bound=NDArray[np.generic])
-
-
-def kept_index(corpus: PreparedCorpus, name: str, make: Callable[[], Index]) -> Index:
-    """The array that `make` returns, from disk if it was made before."""
-    fingerprint = hashlib.sha256((corpus.folder / MANIFEST).read_bytes()).hexdigest()[:16]
-    path = corpus.folder / INDEX / f"{name}-{fingerprint}.npy"
-    try:
-        return _mapped(path)
-    except (OSError, ValueError):  # not there, or cut by a full disk: it is made again
-        index = make()
-    try:
-        _write(path, index)
-    except OSError:  # a read-only or full disk
-        return index
-    return _mapped(path)
-
-
-def _mapped(path: Path) -> Index:  # type: ignore[type-var]
-    array: Index = np.load(path, mmap_mode="r", allow_pickle=False).view(np.ndarray)
-    return array
-
-
-def _write(path: Path, index: Index) -> None:
-    """Several processes may make the same index at once: each writes its own file, and the last rename stays."""
-    path.parent.mkdir(exist_ok=True)
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    try:
-        with partial.open("wb") as file:
-            np.save(file, index, allow_pickle=False)
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
-
-
 _LONGEST = 1 << 20
+Index = TypeVar("Index", bound=NDArray[np.generic])
 
 
 @dataclass(frozen=True, kw_only=True)
 class BlockBatch:
-    """B blocks one after the other, N tokens in all. No padding, no special tokens but separators of the layout."""
+    """B blocks end to end, N tokens in all. No padding, no special tokens but the separators between documents."""
 
     indices: Integers
-    """(B,) which blocks these are: what random draws are keyed by."""
+    """(B,) the indices of the blocks: random draws are keyed by them."""
     ids: Integers
     """(N,) token ids."""
     lengths: Integers
@@ -136,89 +50,107 @@ class BlockBatch:
     word_starts: Flags
     """(N,) where words begin; True at the first token of every block and segment, though a word may be cut there."""
     sentence_starts: Flags
-    """(N,) where sentences begin; a block that goes on with a split sentence begins with False."""
+    """(N,) where sentences begin; a block that continues a split sentence begins with False."""
     first_lengths: Integers
     """(B,) tokens of the first segment; the second has the rest, none where a block has one segment."""
     sources: Integers | None
-    """(B,) where each block begins in the corpus, for blocks that are one stretch of it; None for the others."""
+    """(B,) position of each block's first token in the corpus, for blocks that are one range of it; else None."""
     labels: NDArray[np.int8]
-    """(B,) of pairs: 0 the second segment follows the first, 1 it does not, -1 there is nothing to be asked."""
+    """(B,) of pairs: 0 the second segment follows the first, 1 it does not, -1 no label."""
 
 
-class Blocks(Protocol):
+class Blocks(ABC):
     """Samples by index."""
 
+    @abstractmethod
     def __len__(self) -> int: ...
 
+    @abstractmethod
     def batch(self, indices: ArrayLike) -> BlockBatch:
         """The blocks at `indices` (B,), in that order."""
-        ...
 
+    @abstractmethod
     def first_tokens(self) -> Integers:
-        """(blocks,) where each block's first segment begins in the corpus."""
-        ...
+        """(blocks,) position in the corpus of the first token of each block's first segment."""
 
 
-class DocumentBlocks:
+class DocumentBlocks(Blocks):
     """Whole sentences packed up to the length, never across documents."""
 
     def __init__(self, corpus: PreparedCorpus, *, length: int, special_tokens: int = 2) -> None:
-        room = room_for_text(length, special_tokens)
         self._corpus = corpus
-        self._starts = _starts(corpus, "documents", room, document_block_starts)
+        self._starts = _cached_starts(corpus, "documents", max_block_tokens(length, special_tokens), _pack_documents)
 
+    @override
     def __len__(self) -> int:
         return len(self._starts) - 1
 
-    def first_tokens(self) -> Integers:  # noqa: D102 (as in the protocol)
+    @override
+    def first_tokens(self) -> Integers:
         return self._starts[:-1]
 
-    def batch(self, indices: ArrayLike) -> BlockBatch:  # noqa: D102 (as in the protocol)
-        numbers = checked(indices, len(self))
-        starts = self._starts[numbers]
-        return one_segment(numbers, self._corpus.read(starts, self._starts[numbers + 1]), sources=starts)
+    @override
+    def batch(self, indices: ArrayLike) -> BlockBatch:
+        indices = checked_indices(indices, len(self))
+        starts = self._starts[indices]
+        return one_segment(indices, self._corpus.read(starts, self._starts[indices + 1]), sources=starts)
 
 
-class FullSentenceBlocks:
+class FullSentenceBlocks(Blocks):
     """Whole sentences packed up to the length, across documents; the last block of a shard may be short."""
 
     def __init__(
         self, corpus: PreparedCorpus, *, length: int, special_tokens: int = 2, separator_id: int | None = None
     ) -> None:
-        room = room_for_text(length, special_tokens)
-        self._corpus = corpus
-        self._separator = _separator(corpus, separator_id)
-        self._starts = _starts(corpus, "full-sentences", room, full_sentence_block_starts)
+        max_tokens = max_block_tokens(length, special_tokens)
+        separator = corpus.tokenizer.sep_id if separator_id is None else separator_id
+        if separator is None:
+            raise InputError(
+                "the tokenizer has no separator token to put between documents",
+                path=corpus.folder,
+                fix="choose blocks that stay within documents",
+            )
+        self._corpus, self._separator = corpus, separator
+        self._starts = _cached_starts(corpus, "full-sentences", max_tokens, _pack_full_sentences)
 
+    @override
     def __len__(self) -> int:
         return len(self._starts) - 1
 
-    def first_tokens(self) -> Integers:  # noqa: D102 (as in the protocol)
+    @override
+    def first_tokens(self) -> Integers:
         return self._starts[:-1]
 
-    def batch(self, indices: ArrayLike) -> BlockBatch:  # noqa: D102
-        numbers = checked(indices, len(self))
-        starts, stops = self._starts[numbers], self._starts[numbers + 1]
-        counts, found = self._corpus.starts_within("documents", starts + 1, np.maximum(stops, starts + 1))
+    @override
+    def batch(self, indices: ArrayLike) -> BlockBatch:
+        indices = checked_indices(indices, len(self))
+        starts, stops = self._starts[indices], self._starts[indices + 1]
+        counts, documents = self._corpus.starts_within("documents", starts + 1, np.maximum(stops, starts + 1))
         text = self._corpus.read(starts, stops)
         shifts = offsets(text.lengths) - starts
-        return one_segment(numbers, with_separators(text, found + np.repeat(shifts, counts), counts, self._separator))
+        positions = documents + np.repeat(shifts, counts)
+        return one_segment(indices, insert_separators(text, positions, counts, self._separator))
 
 
-def room_for_text(length: int, special_tokens: int) -> int:
-    """Tokens of text in a block of `length` with its special tokens."""
-    room = length - special_tokens
-    if not 1 <= room <= _LONGEST:
-        raise InputError(f"a length of {length} leaves {room} places for text beside {special_tokens} special tokens")
-    return room
+# What all classes of blocks share.
 
 
-def checked(indices: ArrayLike, count: int) -> Integers:
-    """Block indices as an array, all of them within the blocks."""
-    numbers = np.asarray(indices, np.int64).reshape(-1)
-    if numbers.size and not (numbers.min() >= 0 and numbers.max() < count):
-        raise IndexError(f"block indices must be within 0 and {count - 1}")
-    return numbers
+def max_block_tokens(length: int, special_tokens: int) -> int:
+    """The most tokens of text in a block of `length` with its special tokens."""
+    max_tokens = length - special_tokens
+    if not 1 <= max_tokens <= _LONGEST:
+        raise InputError(
+            f"a length of {length} leaves {max_tokens} tokens for text beside {special_tokens} special ones"
+        )
+    return max_tokens
+
+
+def checked_indices(indices: ArrayLike, count: int) -> Integers:
+    """(B,) block indices as an array; IndexError unless all are in 0 … count - 1."""
+    array = np.asarray(indices, np.int64).reshape(-1)
+    if array.size and not (array.min() >= 0 and array.max() < count):
+        raise IndexError(f"block indices must be between 0 and {count - 1}")
+    return array
 
 
 def one_segment(indices: Integers, text: Ranges, sources: Integers | None = None) -> BlockBatch:
@@ -237,37 +169,124 @@ def one_segment(indices: Integers, text: Ranges, sources: Integers | None = None
     )
 
 
-def with_separators(text: Ranges, places: Integers, counts: Integers, separator: int) -> Ranges:
-    """The ranges with a separator, a word of its own, before the flat `places`, `counts` (R,) of them in each."""
-    if not len(places):
+def insert_separators(text: Ranges, positions: Integers, counts: Integers, separator: int) -> Ranges:
+    """The ranges with a separator, a word of its own, before each of `positions` in `text.ids`.
+
+    `counts` (R,) is the number of positions in each range.
+    """
+    if not len(positions):
         return text
     return Ranges(
-        ids=np.insert(text.ids, places, separator),
+        ids=np.insert(text.ids, positions, separator),
         lengths=text.lengths + counts,
-        word_starts=np.insert(text.word_starts, places, True),
-        sentence_starts=np.insert(text.sentence_starts, places, False),
+        word_starts=np.insert(text.word_starts, positions, True),
+        sentence_starts=np.insert(text.sentence_starts, positions, False),
     )
 
 
-def _separator(corpus: PreparedCorpus, separator_id: int | None) -> int:
-    chosen = corpus.tokenizer.sep_id if separator_id is None else separator_id
-    if chosen is None:
-        raise InputError(
-            "the tokenizer has no separator token to put between documents",
-            path=corpus.folder,
-            fix="choose blocks that stay within documents",
-        )
-    return chosen
+# Packing: where the blocks of a shard begin.
 
 
-def _starts(corpus: PreparedCorpus, kind: str, room: int, pack: Callable[[Shard, int], Integers]) -> Integers:
-    """(blocks + 1,) where blocks start in the corpus, and its end; kept on disk once made."""
+def _pack_documents(shard: Shard, max_tokens: int) -> Integers:
+    """Whole sentences up to `max_tokens`, never across documents; a longer sentence is split between words."""
+    starts = _segment_starts(shard, max_tokens)
+    bounds = np.append(starts, len(shard.tokens))
+    next_segments = np.searchsorted(bounds, starts + max_tokens, side="right") - 1
+    documents = np.searchsorted(starts, shard.documents)
+    document_ends = np.append(documents[1:], len(starts))
+    segment_document_ends = np.repeat(document_ends, np.diff(np.append(documents, len(starts))))
+    return starts[_follow(np.minimum(next_segments, segment_document_ends))]
 
-    def make() -> Integers:
+
+def _pack_full_sentences(shard: Shard, max_tokens: int) -> Integers:
+    """Whole sentences up to `max_tokens`, across documents; the separator between two documents counts as a token."""
+    starts = _segment_starts(shard, max_tokens)
+    documents = np.searchsorted(starts, shard.documents)
+    separators = np.cumsum(np.bincount(documents, minlength=len(starts)))  # before each segment, from the shard's start
+    ends = np.append(starts[1:], len(shard.tokens)) + separators
+    return starts[_follow(np.searchsorted(ends, starts + separators + max_tokens, side="right"))]
+
+
+def _segment_starts(shard: Shard, max_tokens: int) -> Integers:
+    """Where sentences start, and where those longer than `max_tokens` are split."""
+    starts = shard.sentences.astype(np.int64)
+    ends = np.append(starts[1:], len(shard.tokens))
+    splits = [
+        split
+        for sentence in np.flatnonzero(ends - starts > max_tokens).tolist()
+        for split in _split_sentence(shard, int(starts[sentence]), int(ends[sentence]), max_tokens)
+    ]
+    return np.sort(np.append(starts, np.array(splits, np.int64))) if splits else starts
+
+
+def _split_sentence(shard: Shard, start: int, end: int, max_tokens: int) -> list[int]:
+    """Positions at which to split a sentence: the last word start within `max_tokens`, or after that many tokens."""
+    first_byte = start // 8
+    bits = np.unpackbits(shard.words[first_byte : end // 8 + 1], bitorder="little")
+    words = np.flatnonzero(bits) + 8 * first_byte
+    splits = []
+    while end - start > max_tokens:
+        last = int(np.searchsorted(words, start + max_tokens, side="right")) - 1
+        start = int(words[last]) if last >= 0 and words[last] > start else start + max_tokens
+        splits.append(start)
+    return splits
+
+
+def _follow(successors: Integers) -> Integers:
+    """The indices visited from 0 on by going from each index to its successor, until past the end."""
+    following = successors.data
+    visited, index = [], 0
+    while index < len(following):
+        visited.append(index)
+        index = following[index]
+    return np.array(visited, np.int64)
+
+
+# The cache of block indices on disk. File names are part of the folder format: existing indexes are found by them.
+
+
+def _cached_starts(
+    corpus: PreparedCorpus, name: str, max_tokens: int, pack: Callable[[Shard, int], Integers]
+) -> Integers:
+    """(blocks + 1,) where blocks start in the corpus, and its end."""
+
+    def compute() -> Integers:
         first, starts = 0, []
         for shard in corpus.shards:
-            starts.append(first + pack(shard, room))
+            starts.append(first + pack(shard, max_tokens))
             first += len(shard.tokens)
         return np.append(np.concatenate(starts), first)
 
-    return kept_index(corpus, f"{kind}-{room}", make)
+    return cached_index(corpus, f"{name}-{max_tokens}", compute)
+
+
+def cached_index(corpus: PreparedCorpus, name: str, compute: Callable[[], Index]) -> Index:
+    """The array that `compute` returns, from the corpus folder if it was computed before."""
+    fingerprint = hashlib.sha256((corpus.folder / MANIFEST).read_bytes()).hexdigest()[:16]
+    path = corpus.folder / INDEX / f"{name}-{fingerprint}.npy"
+    try:
+        return _map_index(path)
+    except (OSError, ValueError):  # missing, or truncated by a full disk
+        index = compute()
+    try:
+        _write_index(path, index)
+    except OSError:  # a read-only or full disk
+        return index
+    return _map_index(path)
+
+
+def _map_index(path: Path) -> Index:  # type: ignore[type-var]
+    array: Index = np.load(path, mmap_mode="r", allow_pickle=False).view(np.ndarray)
+    return array
+
+
+def _write_index(path: Path, index: Index) -> None:
+    """Several processes may compute the same index at once: each writes its own file, and the last rename wins."""
+    path.parent.mkdir(exist_ok=True)
+    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    try:
+        with partial.open("wb") as file:
+            np.save(file, index, allow_pickle=False)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)

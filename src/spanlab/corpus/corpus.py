@@ -1,8 +1,8 @@
-"""A prepared corpus, read where it lies.
+"""A prepared corpus, memory-mapped.
 
 Opening maps the shards into memory and checks sizes; nothing is read before it is asked for. Tokens, sentences and
-documents are numbered through the whole corpus, from 0 on, whatever shard they are in. All reading is by arrays of
-ranges, because that is how batches ask.
+documents have indices from 0 on through the whole corpus, across shards. All reading is by arrays of
+ranges, because batches need many at once.
 """
 
 from collections.abc import Iterator
@@ -59,12 +59,12 @@ class PreparedCorpus:
 
     @property
     def counts(self) -> Counts:
-        """How much of everything there is."""
+        """Tokens, words, sentences and documents, and what was left out."""
         return self.manifest.counts
 
     @property
     def shards(self) -> list[Shard]:
-        """The shards, in order, for those who go through all of it; documents never cross them."""
+        """The shards, in order; documents never cross them."""
         return self._shards
 
     @cached_property
@@ -92,7 +92,7 @@ class PreparedCorpus:
         counts = np.fromfile(self.folder / TOKEN_COUNTS, "<u8").astype(np.int64)
         if len(counts) != self.manifest.tokenizer.vocab_size or counts.sum() != self.counts.tokens:
             raise InputError(
-                "does not fit the manifest", path=self.folder / TOKEN_COUNTS, fix="prepare the corpus again"
+                "does not match the manifest", path=self.folder / TOKEN_COUNTS, fix="prepare the corpus again"
             )
         return counts
 
@@ -102,15 +102,15 @@ class PreparedCorpus:
         if first.size and not (first.min() >= 0 and last.max() <= self.counts.tokens and (first <= last).all()):
             raise IndexError(f"ranges must lie within the {self.counts.tokens} tokens of the corpus")
         lengths = last - first
-        places = concatenated_ranges(first, lengths)
-        ids, words = np.empty(len(places), np.int64), np.empty(len(places), np.bool_)
-        for number, here in self._by_shard("tokens", places):
-            shard, local = self._shards[number], places[here] - self._firsts["tokens"][number]
-            ids[here] = shard.tokens[local]
-            words[here] = (shard.words[local >> 3] >> (local & 7).astype(np.uint8)) & 1
-        sentences = np.zeros(len(places), np.bool_)
-        counts, found = self.starts_within("sentences", first, last)
-        sentences[found + np.repeat(offsets(lengths) - first, counts)] = True
+        positions = concatenated_ranges(first, lengths)
+        ids, words = np.empty(len(positions), np.int64), np.empty(len(positions), np.bool_)
+        for index, selected in self._by_shard("tokens", positions):
+            shard, local = self._shards[index], positions[selected] - self._firsts["tokens"][index]
+            ids[selected] = shard.tokens[local]
+            words[selected] = (shard.words[local >> 3] >> (local & 7).astype(np.uint8)) & 1
+        sentences = np.zeros(len(positions), np.bool_)
+        counts, sentence_starts = self.starts_within("sentences", first, last)
+        sentences[sentence_starts + np.repeat(offsets(lengths) - first, counts)] = True
         return Ranges(ids=ids, lengths=lengths, word_starts=words, sentence_starts=sentences)
 
     def starts_within(self, unit: Unit, starts: Integers, stops: Integers) -> tuple[Integers, Integers]:
@@ -121,37 +121,37 @@ class PreparedCorpus:
     def count_before(self, unit: Unit, tokens: Integers) -> Integers:
         """(R,) how many sentences or documents begin before each token."""
         counts = np.full(len(tokens), self._firsts[unit][-1], np.int64)  # right for the end of the corpus
-        for number, here in self._by_shard("tokens", tokens):
-            local = (tokens[here] - self._firsts["tokens"][number]).astype(np.uint32)
-            counts[here] = self._firsts[unit][number] + np.searchsorted(self._section(unit, number), local)
+        for shard, selected in self._by_shard("tokens", tokens):
+            local = (tokens[selected] - self._firsts["tokens"][shard]).astype(np.uint32)
+            counts[selected] = self._firsts[unit][shard] + np.searchsorted(self._section(unit, shard), local)
         return counts
 
-    def start_of(self, unit: Unit, numbers: Integers) -> Integers:
+    def start_of(self, unit: Unit, indices: Integers) -> Integers:
         """(R,) the first token of each sentence or document; past the last one, the end of the corpus."""
-        starts = np.full(len(numbers), self.counts.tokens, np.int64)
-        for shard, here in self._by_shard(unit, numbers):
-            local = numbers[here] - self._firsts[unit][shard]
-            starts[here] = self._firsts["tokens"][shard] + self._section(unit, shard)[local]
+        starts = np.full(len(indices), self.counts.tokens, np.int64)
+        for shard, selected in self._by_shard(unit, indices):
+            local = indices[selected] - self._firsts[unit][shard]
+            starts[selected] = self._firsts["tokens"][shard] + self._section(unit, shard)[local]
         return starts
 
-    def _section(self, unit: Unit, number: int) -> NDArray[np.uint32]:
-        shard = self._shards[number]
+    def _section(self, unit: Unit, shard_index: int) -> NDArray[np.uint32]:
+        shard = self._shards[shard_index]
         return shard.sentences if unit == "sentences" else shard.documents
 
-    def _by_shard(self, unit: str, numbers: Integers) -> Iterator[tuple[int, slice | NDArray[np.intp]]]:
-        """(shard, where in `numbers`) for every shard that holds some of them; what is past the end is in none."""
+    def _by_shard(self, unit: str, indices: Integers) -> Iterator[tuple[int, slice | NDArray[np.intp]]]:
+        """(shard, which of `indices`) for every shard that holds some of them; those past the end are in none."""
         firsts = self._firsts[unit]
-        if not len(numbers):
+        if not len(indices):
             return
-        low, high = (int(np.searchsorted(firsts, bound, side="right")) - 1 for bound in (numbers.min(), numbers.max()))
+        low, high = (int(np.searchsorted(firsts, bound, side="right")) - 1 for bound in (indices.min(), indices.max()))
         if low == high:
             if low < len(self._shards):
                 yield low, slice(None)
             return
-        owners = np.searchsorted(firsts, numbers, side="right") - 1
-        for number in np.unique(owners).tolist():
-            if number < len(self._shards):
-                yield number, np.flatnonzero(owners == number)
+        shards = np.searchsorted(firsts, indices, side="right") - 1
+        for shard in np.unique(shards).tolist():
+            if shard < len(self._shards):
+                yield shard, np.flatnonzero(shards == shard)
 
 
 def _cumulative(counts: list[int]) -> Integers:

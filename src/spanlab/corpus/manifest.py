@@ -22,6 +22,8 @@ WORK = ".prepare"
 TOKENIZER = "tokenizer"
 TOKEN_COUNTS = "token_counts.bin"
 INPUTS = "inputs.jsonl"
+INDEX = "blocks"
+"""Folder of cached block indices, which can be computed again at any time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +41,7 @@ class Counts:
     short: int = 0
     """Documents left out because they had too few tokens."""
     cut: int = 0
-    """Places where a document was too long and was cut."""
+    """Cuts in documents that were too long."""
     replaced: int = 0
     """Byte sequences that were not UTF-8 and were replaced."""
     empty: int = 0
@@ -127,7 +129,7 @@ def _read_json(folder: Path, path: Path) -> dict[str, Any]:
         if (folder / WORK).exists():
             cause, fix = (
                 "its preparation was interrupted",
-                "run the same `spanlab prepare` again, it goes on from there",
+                "run the same `spanlab prepare` again to resume it",
             )
         else:
             cause, fix = f"not a prepared corpus (no {MANIFEST})", "make one with spanlab prepare"
@@ -140,5 +142,5 @@ def _read_json(folder: Path, path: Path) -> dict[str, Any]:
 
 
 def record_of(path: Path) -> FileRecord:
-    """The record of a file as it is."""
+    """Name, size and sha256 of a file."""
     return FileRecord(file=path.name, bytes=path.stat().st_size, sha256=sha256_of(path))

@@ -2,8 +2,8 @@
 
 What enters is (seed, epoch) and positions in the order; what leaves is sample indices. Positions go through a
 Feistel network over the next power of two and walk on until they fall inside the range, so memory is that of the
-asked positions alone, any position can be asked first (resuming skips through nothing), and ranks or workers take
-their own positions of one global order. The trade-off against a stored shuffle: about a microsecond a sample.
+requested positions alone, any position can be computed first (resuming skips nothing), and ranks or workers take
+their share of the positions of one global order. The trade-off against a stored shuffle: about a microsecond a sample.
 """
 
 from dataclasses import dataclass
@@ -44,15 +44,15 @@ class SampleOrder:
         """
         if start < 0:
             raise ValueError(f"samples are counted from 0, not {start}")
-        return self.places(np.arange(start, stop, step, dtype=np.int64))
+        return self.at(np.arange(start, stop, step, dtype=np.int64))
 
-    def places(self, numbers: Integers) -> tuple[Integers, Integers]:
-        """(epochs, indices) of samples by their numbers, counted from the first epoch on."""
-        epochs, positions = numbers // self.count, numbers % self.count
-        indices = np.empty_like(numbers)
+    def at(self, positions: Integers) -> tuple[Integers, Integers]:
+        """(epochs, indices) of the samples at positions counted from the first epoch on."""
+        epochs, epoch_positions = positions // self.count, positions % self.count
+        indices = np.empty_like(positions)
         for epoch in np.unique(epochs).tolist():
-            here = epochs == epoch
-            indices[here] = self._permute(epoch, positions[here].astype(np.uint64))
+            in_epoch = epochs == epoch
+            indices[in_epoch] = self._permute(epoch, epoch_positions[in_epoch].astype(np.uint64))
         return epochs, indices
 
     def _permute(self, epoch: ArrayLike, positions: Draws) -> Integers:

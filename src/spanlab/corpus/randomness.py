@@ -3,8 +3,8 @@
 A sample's key is mixed from the seed, what the draws are for, the epoch and the sample's index; its k-th draw is
 `mix(key + k·G)` (splitmix64). So an example is the same whatever the batch, worker, rank or restart, and a batch's
 draws are a handful of numpy passes: no generator is created, carried or saved. The price is that this is no
-cryptographic generator, and that whoever draws must number the draws: by sample, span or position, never by the
-order in which code happens to run.
+cryptographic generator, and that callers index the draws: by sample, span or position, never by the order in which
+code happens to run.
 """
 
 import hashlib
@@ -41,8 +41,8 @@ def sample_keys(*, seed: int, purpose: str, epoch: ArrayLike, index: ArrayLike) 
     return mix(mix(epochs * GOLDEN + base) + indices * GOLDEN)
 
 
-def _words(numbers: ArrayLike) -> Draws:
-    array = np.asarray(numbers)
+def _words(values: ArrayLike) -> Draws:
+    array = np.asarray(values)
     if array.dtype == np.uint64:
         return array
     return array.astype(np.int64).astype(np.uint64)
@@ -50,18 +50,18 @@ def _words(numbers: ArrayLike) -> Draws:
 
 def draws(keys: Draws, count: int, *, first: int = 0) -> Draws:
     """(…, count) draws `first` to `first + count - 1` of each key."""
-    numbers = np.arange(first + 1, first + 1 + count, dtype=np.uint64) * GOLDEN
-    return mix(keys[..., None] + numbers)
+    steps = np.arange(first + 1, first + 1 + count, dtype=np.uint64) * GOLDEN
+    return mix(keys[..., None] + steps)
 
 
-def draw(keys: Draws, number: int) -> Draws:
-    """The draw `number` of each key, in the shape of `keys`."""
-    return mix(keys + np.uint64((number + 1) * int(GOLDEN) & _WORD))
+def draw(keys: Draws, index: int) -> Draws:
+    """Draw `index` of each key, in the shape of `keys`."""
+    return mix(keys + np.uint64((index + 1) * int(GOLDEN) & _WORD))
 
 
-def draw_at(keys: Draws, numbers: Integers) -> Draws:
-    """For each key the draw whose number stands beside it: draws keyed by a place, not by the order of evaluation."""
-    return mix(keys + (numbers.astype(np.uint64) + np.uint64(1)) * GOLDEN)
+def draw_at(keys: Draws, indices: Integers) -> Draws:
+    """For each key the draw with its index in `indices`: draws keyed by a position, not by the order of evaluation."""
+    return mix(keys + (indices.astype(np.uint64) + np.uint64(1)) * GOLDEN)
 
 
 def uniform(values: Draws) -> NDArray[np.float64]:

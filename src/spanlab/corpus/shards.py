@@ -7,8 +7,8 @@
 | sentences | uint32, (S,) | first token of each sentence |
 | documents | uint32, (D,) | first token of each document |
 
-Each section begins at a multiple of 8 bytes; its place follows from the counts in the manifest. One file and not four
-keeps the number of open files down in a corpus of many shards. Documents never cross shards.
+Each section begins at a multiple of 8 bytes; its position follows from the counts in the manifest. One file, not
+four, keeps the number of open files down in a corpus of many shards. Documents never cross shards.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ _ALIGNMENT = 8
 
 
 class Shard:
-    """A shard mapped into memory: nothing is read before it is asked for."""
+    """A shard mapped into memory; nothing is read before it is used."""
 
     def __init__(self, folder: Path, record: ShardRecord, token_type: str) -> None:
         path = folder / record.file
@@ -42,7 +42,7 @@ class Shard:
             raise InputError(
                 f"the shard has {size} bytes, the manifest says {record.bytes}",
                 path=path,
-                fix="it was cut, or the manifest is another corpus's: copy the whole folder, or prepare it again",
+                fix="it was truncated, or the manifest is another corpus's: copy the whole folder, or prepare it again",
             )
         self._bytes = np.memmap(path, dtype=np.uint8, mode="r").view(np.ndarray)
         self._record, self._token_type = record, np.dtype(token_type).newbyteorder("<")
@@ -68,8 +68,8 @@ class Shard:
         """(D,) first token of each document."""
         return self._section(3, 4 * self._record.documents).view("<u4")
 
-    def _section(self, number: int, size: int) -> NDArray[np.uint8]:
-        start = self._starts[number]
+    def _section(self, index: int, size: int) -> NDArray[np.uint8]:
+        start = self._starts[index]
         return self._bytes[start : start + size]
 
 

@@ -92,7 +92,7 @@ class Samples:
             mine = self._turns == owner
             before = offsets(mine)  # turns of this corpus earlier in the cycle
             own_numbers = (turns * int(mine.sum()) + before[places])[owners == owner]
-            epochs, positions = self._orders[owner].places(own_numbers)
+            epochs, positions = self._orders[owner].at(own_numbers)
             indices = self.splits[owner].training[positions]
             parts.append(self.corpora[owner].batch(indices, epochs))
         return join_examples(parts)

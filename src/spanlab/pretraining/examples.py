@@ -7,16 +7,16 @@ from numpy.typing import ArrayLike
 
 from spanlab.arrays import Integers
 from spanlab.corpus import (
-    WHOLE,
+    WHOLE_STREAM,
     Blocks,
     DocumentBlocks,
     FullSentenceBlocks,
     PairBlocks,
     PairLaw,
-    Part,
     PreparedCorpus,
     StreamBlocks,
     StreamPairBlocks,
+    StreamRange,
 )
 from spanlab.corruption import (
     ExampleBatch,
@@ -35,14 +35,14 @@ from spanlab.pretraining.recipe import Recipe
 from spanlab.text import Tokenizer
 
 
-def build_blocks(corpus: PreparedCorpus, recipe: Recipe, part: Part = WHOLE) -> Blocks:
-    """All samples or, of continuous streams, those of a part of each stream."""
+def build_blocks(corpus: PreparedCorpus, recipe: Recipe, stream_range: StreamRange = WHOLE_STREAM) -> Blocks:
+    """All samples or, of continuous streams, those of a range of each stream."""
     data = recipe.data
     if data.blocks == "streams":
         build = _next_token_streams if recipe.corruption is None else _streams
-        return build(corpus, recipe, part)
-    if part != WHOLE:
-        raise ConfigError(f"data.blocks is {data.blocks}, and only streams have parts", fix="set data.blocks=streams")
+        return build(corpus, recipe, stream_range)
+    if stream_range != WHOLE_STREAM:
+        raise ConfigError(f"data.blocks is {data.blocks}, and only streams have ranges", fix="set data.blocks=streams")
     if data.blocks == "documents":
         return DocumentBlocks(corpus, length=data.length)
     if data.blocks == "full-sentences":
@@ -55,7 +55,7 @@ def build_blocks(corpus: PreparedCorpus, recipe: Recipe, part: Part = WHOLE) -> 
     return PairBlocks(corpus, length=data.length, law=law, seed=recipe.seed, passes=max(1, recipe.masking.static))
 
 
-def _streams(corpus: PreparedCorpus, recipe: Recipe, part: Part) -> StreamBlocks | StreamPairBlocks:
+def _streams(corpus: PreparedCorpus, recipe: Recipe, stream_range: StreamRange) -> StreamBlocks | StreamPairBlocks:
     tokenizer, data = corpus.tokenizer, recipe.data
     paired = data.reuse is not None and data.random_second is not None
     separators = 0 if tokenizer.sep_id is None else 1 + paired
@@ -67,15 +67,15 @@ def _streams(corpus: PreparedCorpus, recipe: Recipe, part: Part) -> StreamBlocks
         special_tokens=int(tokenizer.cls_id is not None) + separators,
         separator_id=document_end(tokenizer),
         whole=True,
-        both_ways=data.both_ways,
-        part=part,
+        bidirectional=data.both_ways,
+        stream_range=stream_range,
     )
     if data.reuse is None or data.random_second is None:
         return blocks
     return StreamPairBlocks(blocks, reused=data.reuse, random_share=data.random_second, seed=recipe.seed)
 
 
-def _next_token_streams(corpus: PreparedCorpus, recipe: Recipe, part: Part) -> StreamBlocks:
+def _next_token_streams(corpus: PreparedCorpus, recipe: Recipe, stream_range: StreamRange) -> StreamBlocks:
     # The last token of a sample is a target alone, and the next sample begins with it: so each is predicted once.
     return StreamBlocks(
         corpus,
@@ -84,7 +84,7 @@ def _next_token_streams(corpus: PreparedCorpus, recipe: Recipe, part: Part) -> S
         streams=recipe.streams,
         # Where sentences are marked, so are the ends of documents.
         separator_id=None if recipe.method.marks_sentences else document_end(corpus.tokenizer),
-        part=part,
+        stream_range=stream_range,
     )
 
 
@@ -94,12 +94,12 @@ def document_end(tokenizer: Tokenizer) -> int | None:
 
 
 class Examples:
-    """The samples of a corpus under a recipe; of continuous streams perhaps those of a part of each."""
+    """The samples of a corpus under a recipe; of continuous streams perhaps those of a range of each."""
 
-    def __init__(self, corpus: PreparedCorpus, recipe: Recipe, part: Part = WHOLE) -> None:
+    def __init__(self, corpus: PreparedCorpus, recipe: Recipe, stream_range: StreamRange = WHOLE_STREAM) -> None:
         tokenizer = corpus.tokenizer
         self.corpus, self.recipe = corpus, recipe
-        self.blocks = build_blocks(corpus, recipe, part)
+        self.blocks = build_blocks(corpus, recipe, stream_range)
         # A stream goes on in the next sample, so nothing is put around a part of it.
         bounded = recipe.corruption is not None or not recipe.streams
         self.layout = SpecialTokenLayout(
@@ -114,10 +114,10 @@ class Examples:
     def __len__(self) -> int:
         return len(self.blocks)
 
-    def stretches(self) -> tuple[Integers, Integers]:
-        """(streams,) where the text of each continuous stream begins in the corpus, and where it ends."""
+    def text_ranges(self) -> tuple[Integers, Integers]:
+        """(texts,) where the text of each continuous stream begins in the corpus, and where it ends."""
         assert isinstance(self.blocks, StreamBlocks | StreamPairBlocks)
-        return self.blocks.stretches()
+        return self.blocks.text_ranges()
 
     def token_batch(self, indices: ArrayLike) -> TokenBatch:
         """The samples at `indices`, not corrupted."""

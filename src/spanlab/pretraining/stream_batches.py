@@ -63,7 +63,7 @@ class HeldOutStreams:
 
     def training_counts(self) -> Integers:
         """(V,) how often each token is there to be learnt from."""
-        return token_counts(self._examples, *self._examples.stretches())
+        return token_counts(self._examples, *self._examples.text_ranges())
 
 
 def check_streams(recipe: Recipe) -> None:

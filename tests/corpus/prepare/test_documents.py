@@ -173,7 +173,7 @@ def test_replaced_sequences_are_counted(tmp_path: Path) -> None:
 def test_halves_of_surrogate_pairs_are_found_or_replaced(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"text": "good \\ud83d\\ude00"}\n{"text": "half \\ud83d"}\n')
     with pytest.raises(
-        InputError, match=r"a\.jsonl: document 1 .* holds bytes that are no text; mend it, or go on with"
+        InputError, match=r"a\.jsonl: document 1 .* contains bytes that are not text; fix it, or use --errors replace"
     ):
         read(tmp_path / "a.jsonl")
     assert read(tmp_path / "a.jsonl", errors="replace") == ["good 😀", "half �"]
@@ -184,7 +184,8 @@ def test_parquet_bytes_that_are_no_text(tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet", reason="the data extra is not installed")
     column = pyarrow.array([b"good", None, b"b\xffd"]).view(pyarrow.utf8())
     parquet.write_table(pyarrow.table({"text": column}), tmp_path / "a.parquet")
-    with pytest.raises(InputError, match=r"a\.parquet: document 2 from byte or row 0 on holds bytes that are no text"):
+    message = r"a\.parquet: document 2 from byte or row 0 on contains bytes that are not text"
+    with pytest.raises(InputError, match=message):
         read(tmp_path / "a.parquet")
     assert read(tmp_path / "a.parquet", errors="replace") == ["good", "", "b�d"]
 

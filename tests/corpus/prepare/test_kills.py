@@ -103,7 +103,7 @@ def test_a_full_disk_is_told_and_gone_on_from(
     out = tmp_path / "out"
     with pytest.MonkeyPatch.context() as patch:
         install(Fuse(operations, lambda: OSError(errno.ENOSPC, "No space left on device"), halfway=False), patch)
-        with pytest.raises(InputError, match="out: the disk is full; make room and run the same command again"):
+        with pytest.raises(InputError, match="out: the disk is full; free some space and run the same command again"):
             prepare(tokenizer, texts, out)
     assert not (out / MANIFEST).exists()
     prepare(tokenizer, texts, out)

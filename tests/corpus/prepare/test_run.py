@@ -187,9 +187,12 @@ def test_an_interrupted_folder_is_no_corpus_and_says_so(tokenizer: Tokenizer, te
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"documents": "line"}, "begun with documents file, not line; go on with the same options, or start anew"),
-        ({"min_tokens": 5}, "begun with min_tokens 1, not 5"),
-        ({"segment_bytes": 1400}, "begun with segment_bytes 1500, not 1400"),
+        (
+            {"documents": "line"},
+            "started with documents file, not line; resume it with the same options, or start over",
+        ),
+        ({"min_tokens": 5}, "started with min_tokens 1, not 5"),
+        ({"segment_bytes": 1400}, "started with segment_bytes 1500, not 1400"),
     ],
 )
 def test_going_on_with_other_options_is_refused(
@@ -216,10 +219,10 @@ def test_going_on_with_other_input_or_another_tokenizer_is_refused(
     from tokenizers import models
 
     other = Tokenizer(Backend(models.WordLevel({"a": 0}, unk_token="a")))
-    with pytest.raises(InputError, match="begun with another tokenizer"):
+    with pytest.raises(InputError, match="started with another tokenizer"):
         prepare(other, tmp_path / "out", texts, documents="file", **SMALL)
     (texts / "00.txt").write_text("changed")
-    with pytest.raises(InputError, match="begun with other input"):
+    with pytest.raises(InputError, match="started with other input"):
         prepare(tokenizer, tmp_path / "out", texts, documents="file", **SMALL)
 
 

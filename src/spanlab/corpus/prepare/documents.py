@@ -1,7 +1,7 @@
-"""A segment's bytes become documents.
+"""The documents of a segment: its bytes are decoded and, by the source's format, split into texts.
 
-Bytes that are not UTF-8 are an error that names the file and the offset, or become U+FFFD and are counted. A record
-that is not what its format promises is an error that names the line.
+Bytes that are not UTF-8 are an error that names the file and the offset, or become U+FFFD and are counted. A malformed
+record is an error that names the line.
 """
 
 import csv
@@ -13,23 +13,23 @@ from pathlib import Path
 from typing import Any
 
 from spanlab.corpus.prepare.config import ErrorHandling, PrepareConfig
-from spanlab.corpus.prepare.layout import BLANK_LINE
 from spanlab.corpus.prepare.segments import Segment
 from spanlab.errors import InputError, did_you_mean
 
-_HALF = re.compile("[\ud800-\udfff]")
+BLANK_LINE = re.compile(r"\n[ \t\r\f\v]*\n\s*")
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def documents_of(segment: Segment, config: PrepareConfig) -> tuple[list[str], int]:
-    """The documents of a segment as they stand in the input, and how many invalid byte sequences were replaced."""
+    """The documents of a segment, unchanged, and how many invalid byte sequences were replaced."""
     errors, field = config.errors, config.text_field
     if segment.documents is not None:
-        return _without_halves(segment, segment.documents, errors)
+        return _replace_lone_surrogates(segment, segment.documents, errors)
     data = _read(segment) if segment.data is None else segment.data
     text, replaced = _decode(segment, data, errors)
     if segment.source.format == "jsonl":
-        texts, halves = _without_halves(segment, _json_documents(segment, text, field), errors)
-        return texts, replaced + halves
+        texts, surrogates = _replace_lone_surrogates(segment, _json_documents(segment, text, field), errors)
+        return texts, replaced + surrogates
     if segment.source.format == "csv":
         return list(_csv_documents(segment, text, field)), replaced
     if config.documents == "line":
@@ -65,23 +65,23 @@ def _decode(segment: Segment, data: bytes, errors: ErrorHandling) -> tuple[str, 
             f"byte {offset} (0x{data[error.start]:02x}) is not UTF-8 text",
             path=segment.source.name,
             line=segment.line_of(error.start),
-            fix="convert the file to UTF-8, or go on with --errors replace",
+            fix="convert the file to UTF-8, or use --errors replace",
         ) from None
 
 
-def _without_halves(segment: Segment, texts: Iterable[str], errors: ErrorHandling) -> tuple[list[str], int]:
-    """The texts without halves of surrogate pairs, which JSON can spell and no text can hold; how many there were."""
+def _replace_lone_surrogates(segment: Segment, texts: Iterable[str], errors: ErrorHandling) -> tuple[list[str], int]:
+    """The texts with U+FFFD for lone surrogates, which JSON can spell but UTF-8 cannot encode; how many there were."""
     clean, replaced = [], 0
-    for number, text in enumerate(texts):
-        halves = 0 if text.isascii() else len(_HALF.findall(text))
-        if halves and errors == "strict":
+    for index, text in enumerate(texts):
+        surrogates = 0 if text.isascii() else len(_LONE_SURROGATE.findall(text))
+        if surrogates and errors == "strict":
             raise InputError(
-                f"document {number} from byte or row {segment.start} on holds bytes that are no text",
+                f"document {index} from byte or row {segment.start} on contains bytes that are not text",
                 path=segment.source.name,
-                fix="mend it, or go on with --errors replace",
+                fix="fix it, or use --errors replace",
             )
-        clean.append(_HALF.sub("\ufffd", text) if halves else text)
-        replaced += halves
+        clean.append(_LONE_SURROGATE.sub("\ufffd", text) if surrogates else text)
+        replaced += surrogates
     return clean, replaced
 
 
@@ -95,8 +95,8 @@ def _json_documents(segment: Segment, text: str, field: str) -> Iterator[str]:
 
 def _json_text(segment: Segment, text: str, offset: int, line: str, field: str) -> str:
     def error(cause: str, fix: str) -> InputError:
-        number = segment.line_of(len(text[:offset].encode()))
-        return InputError(cause, path=segment.source.name, line=number, fix=fix)
+        line_number = segment.line_of(len(text[:offset].encode()))
+        return InputError(cause, path=segment.source.name, line=line_number, fix=fix)
 
     try:
         record = json.loads(line)
@@ -104,17 +104,17 @@ def _json_text(segment: Segment, text: str, offset: int, line: str, field: str) 
         cause = problem.msg if isinstance(problem, json.JSONDecodeError) else str(problem)
         raise error(f"not JSON: {cause}", "write one JSON object a line") from None
     if not isinstance(record, dict):
-        raise error(f"the line holds {_json_kind(record)}, not an object", "write one JSON object a line")
+        raise error(f"the line holds {_json_type(record)}, not an object", "write one JSON object a line")
     if field not in record:
         hint = did_you_mean(field, record) or f"; its keys are {', '.join(record) or 'none'}"
         raise error(f"the record has no '{field}'{hint}", "name the key with the text by --text-field")
     value = record[field]
     if not isinstance(value, str | None):
-        raise error(f"'{field}' is {_json_kind(value)}, not text", "name the key with the text by --text-field")
+        raise error(f"'{field}' is {_json_type(value)}, not text", "name the key with the text by --text-field")
     return value or ""
 
 
-def _json_kind(value: Any) -> str:  # noqa: ANN401 (anything JSON holds)
+def _json_type(value: Any) -> str:  # noqa: ANN401 (anything JSON holds)
     names = {dict: "an object", list: "a list", str: "text", bool: "true or false", type(None): "null"}
     return names.get(type(value), "a number")
 

@@ -1,15 +1,17 @@
-"""Raw text to a prepared corpus: the tasks of a plan are run, written, and finished off with the manifest.
+"""Raw text to a prepared corpus: the plan is carried out, and the manifest written last.
 
-What enters is a plan and a tokenizer; what leaves is a folder with shards, the tokenizer and, last of all, the
-manifest. This process cuts the input into tasks and writes their parts in order; workers read and tokenise. Memory
-does not grow with the corpus, but for the 16 bytes a document by which duplicates are found.
+What enters is a plan and a tokenizer; what leaves is a folder with shards, the tokenizer and the manifest. This process
+cuts the input into groups of segments and writes their documents in order; workers read and tokenize. An interrupted
+run resumes from its last commit. Memory does not grow with the corpus, except for 16 bytes a document by which
+duplicates are found.
 """
 
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator
-from contextlib import closing
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -17,9 +19,10 @@ from pathlib import Path
 import numpy as np
 
 from spanlab.arrays import Integers
-from spanlab.atomic_io import readable_disk_errors, write_atomically
+from spanlab.atomic_io import has_output, locked, readable_disk_errors, write_atomically
 from spanlab.config import to_mapping
 from spanlab.corpus.manifest import (
+    INDEX,
     INPUTS,
     MANIFEST,
     TOKEN_COUNTS,
@@ -33,7 +36,6 @@ from spanlab.corpus.manifest import (
     write_manifest,
 )
 from spanlab.corpus.prepare.engines import Engine, run_workers
-from spanlab.corpus.prepare.folder import check_folder, remove_corpus, remove_work, working_folder
 from spanlab.corpus.prepare.plan import Plan
 from spanlab.corpus.prepare.segments import Segment, SegmentGroup, group_segments, segments_of
 from spanlab.corpus.prepare.tokenize import token_dtype, tokenize_segments
@@ -42,6 +44,7 @@ from spanlab.corpus.shards import Shard
 from spanlab.errors import InputError
 from spanlab.text import Tokenizer
 
+_LOCK = "lock"
 _COUNT_AT_ONCE = 1 << 22
 
 
@@ -65,19 +68,19 @@ def run_preparation(
     commit_seconds: float = 5.0,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> Manifest:
-    """Prepare the corpus of a plan in the folder `out`, or go on with it where an interrupted run left off.
+    """Prepare the corpus of a plan in the folder `out`, or resume an interrupted preparation there.
 
-    `workers` None is as many as there are cores. More than one are processes that import the caller's main module:
-    a script must call this under `if __name__ == "__main__"`.
+    `workers` None: one per core. More than one are processes that import the caller's main module: a script must call
+    this under `if __name__ == "__main__"`.
     """
     folder = Path(out)
-    with readable_disk_errors(folder, "make room and run the same command again, it goes on from where it was"):
-        check_folder(folder, plan.names, overwrite=overwrite)
-        with working_folder(folder):
+    with readable_disk_errors(folder, "free some space and run the same command again to resume"):
+        _check_folder(folder, plan.names, overwrite=overwrite)
+        with _working_folder(folder):
             if (folder / MANIFEST).exists() and not overwrite:
-                remove_work(folder)  # all that an earlier run, killed at its very end, had left to do
+                shutil.rmtree(folder / WORK)  # the last step, missed by a run that was killed just before it
                 return read_manifest(folder)
-            state = _begin_state(folder, plan, tokenizer, overwrite=overwrite)
+            state = _initial_state(folder, plan, tokenizer, overwrite=overwrite)
             writer = CorpusWriter(folder, state, commit_seconds=commit_seconds)
             try:
                 _write_shards(writer, plan, folder, workers, engine, on_progress)
@@ -86,30 +89,69 @@ def run_preparation(
                 writer.close()
 
 
-def _begin_state(folder: Path, plan: Plan, tokenizer: Tokenizer, *, overwrite: bool) -> State:
-    """The state to go on from: an earlier run's, if it was the same preparation, or a fresh one."""
+# The folder of the corpus: new, to be resumed, or complete.
+
+
+def _check_folder(folder: Path, inputs: Iterable[str], *, overwrite: bool) -> None:
+    """Refuse a folder that may not be written to, without touching it."""
+    for name in inputs:
+        if Path(name).is_dir() and folder.resolve().is_relative_to(Path(name).resolve()):
+            raise InputError(f"the folder lies inside the input {name}", path=folder, fix="choose another --out")
+    if (folder / WORK).exists():
+        return
+    if has_output(folder, MANIFEST, "corpus") and not overwrite:
+        raise InputError("the folder contains a prepared corpus", path=folder, fix="use --overwrite to replace it")
+
+
+@contextmanager
+def _working_folder(folder: Path) -> Iterator[None]:
+    """Create the folder with its folder of working files, and lock out a second preparation.
+
+    The lock of a killed preparation ends with its process; the working files stay.
+    """
+    (folder / WORK).mkdir(parents=True, exist_ok=True)
+    with locked(folder / WORK / _LOCK, "another preparation is writing to this folder"):
+        yield
+
+
+def _remove_corpus(folder: Path) -> None:
+    """Remove what a preparation writes, and nothing else; the manifest first, so that no half corpus looks complete."""
+    for name in (MANIFEST, TOKEN_COUNTS, INPUTS):
+        (folder / name).unlink(missing_ok=True)
+    for path in (*folder.glob("shard-[0-9]*.bin*"), *(folder / WORK).iterdir()):
+        if path.name != _LOCK:
+            path.unlink()
+    for name in (TOKENIZER, INDEX):
+        shutil.rmtree(folder / name, ignore_errors=True)
+
+
+def _initial_state(folder: Path, plan: Plan, tokenizer: Tokenizer, *, overwrite: bool) -> State:
+    """The state of an interrupted run, if it was the same preparation, or an empty one."""
     fresh = State(options=plan.config, tokenizer=tokenizer.fingerprint, vocab_size=tokenizer.vocab_size)
     state = None if overwrite else read_state(folder)
     if state is None:
-        remove_corpus(folder)
+        _remove_corpus(folder)
         tokenizer.save(folder / TOKENIZER)
         return fresh
     if state.tokenizer != fresh.tokenizer:
         raise _other_preparation(folder, "another tokenizer")
-    # Bytes that are replaced now would have been errors before: what is written stays right under either choice.
-    before, now = to_mapping(replace(state.options, errors=plan.config.errors)), to_mapping(plan.config)
-    for name in now:
-        if before[name] != now[name]:
-            raise _other_preparation(folder, f"{name} {before[name]}, not {now[name]}")
+    # `errors` may change: what an interrupted run has written is the same under either choice.
+    previous, current = to_mapping(replace(state.options, errors=plan.config.errors)), to_mapping(plan.config)
+    for name in current:
+        if previous[name] != current[name]:
+            raise _other_preparation(folder, f"{name} {previous[name]}, not {current[name]}")
     return replace(state, options=plan.config)
 
 
 def _other_preparation(folder: Path, difference: str) -> InputError:
     return InputError(
-        f"an interrupted preparation in this folder was begun with {difference}",
+        f"an interrupted preparation in this folder was started with {difference}",
         path=folder,
-        fix="go on with the same options, or start anew with --overwrite",
+        fix="resume it with the same options, or start over with --overwrite",
     )
+
+
+# Input to shards.
 
 
 def _write_shards(
@@ -128,7 +170,7 @@ def _write_shards(
         fingerprint=writer.state.tokenizer,
     )
     groups = group_segments(_segments(plan, folder), config.segment_bytes)
-    size = _skip_done(groups, writer.state, folder)
+    size = _skip_written(groups, writer.state, folder)
     with closing(run_workers(groups, tokenize, engine=engine, workers=workers)) as results:
         for group, tokenized in results:
             writer.append(tokenized, _chained(writer.state.chain, group))
@@ -138,7 +180,7 @@ def _write_shards(
 
 
 def _segments(plan: Plan, folder: Path) -> Iterator[Segment]:
-    """The segments of all sources; what was read is noted down beside the working files."""
+    """The segments of all sources; what was read is recorded in the working file INPUTS."""
     with (folder / WORK / INPUTS).open("w", encoding="utf-8") as inputs:
         for source in plan.sources():
             size = 0
@@ -151,8 +193,8 @@ def _segments(plan: Plan, folder: Path) -> Iterator[Segment]:
         os.fsync(inputs.fileno())
 
 
-def _skip_done(groups: Iterator[SegmentGroup], state: State, folder: Path) -> int:
-    """Pass over the tasks an earlier run has written, checking that they are the same; the size of their text."""
+def _skip_written(groups: Iterator[SegmentGroup], state: State, folder: Path) -> int:
+    """Skip the groups an earlier run has written, checking that they are the same; returns the size of their text."""
     chain, size = "", 0
     for _ in range(state.tasks):
         group = next(groups, None)
@@ -173,12 +215,12 @@ def _chained(chain: str, group: SegmentGroup) -> str:
 
 
 def _finish(folder: Path, plan: Plan, writer: CorpusWriter, tokenizer: Tokenizer) -> Manifest:
-    """Close the last shard, add what is counted over the whole corpus, and write the manifest."""
+    """Close the last shard, count tokens over the whole corpus, and write the manifest."""
     writer.finish_shard()
     state = writer.state
     if not state.counts.documents:
-        remove_corpus(folder)
-        remove_work(folder)
+        _remove_corpus(folder)
+        shutil.rmtree(folder / WORK)
         left_out = (
             f" ({state.counts.short} had fewer than {plan.config.min_tokens} tokens)" if state.counts.short else ""
         )
@@ -198,7 +240,7 @@ def _finish(folder: Path, plan: Plan, writer: CorpusWriter, tokenizer: Tokenizer
         files=(record_of(folder / TOKEN_COUNTS), record_of(folder / INPUTS)),
     )
     write_manifest(folder, manifest)
-    remove_work(folder)
+    shutil.rmtree(folder / WORK)
     return manifest
 
 

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from spanlab.arrays import Flags, Integers, offsets
 from spanlab.corpus.prepare.config import Lines, PrepareConfig
-from spanlab.corpus.prepare.documents import documents_of
-from spanlab.corpus.prepare.layout import BLANK_LINE
+from spanlab.corpus.prepare.documents import BLANK_LINE, documents_of
 from spanlab.corpus.prepare.segments import SegmentGroup
 from spanlab.errors import InputError
 from spanlab.text import Tokenizer, sentence_spans

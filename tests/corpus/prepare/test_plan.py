@@ -3,7 +3,7 @@ import textwrap
 import pytest
 
 from spanlab.corpus.prepare.config import Documents, Lines
-from spanlab.corpus.prepare.layout import detect_documents, detect_lines
+from spanlab.corpus.prepare.plan import detect_documents, detect_lines
 
 PARAGRAPH = (
     "The house stood at the end of the lane. Nobody had lived in it for years, and the garden had grown over the path "
