@@ -106,7 +106,7 @@ def test_what_is_missing_is_named(spanlab: Spanlab, small_corpus: Path, tmp_path
         ),
         (
             ("objectives.rtd=1",),
-            "'sbo' cannot be mixed with a generator and a discriminator; set",
+            "'sbo' cannot be combined with a generator and a discriminator; set",
         ),
         (("masking.law=given",), "masking.law is 'given', and no spans are given; name a side file or a callable"),
         (

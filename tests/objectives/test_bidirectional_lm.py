@@ -80,7 +80,7 @@ def test_loss_and_gradients_are_those_of_a_plain_loop() -> None:
 def test_the_loss_is_that_of_all_logits() -> None:
     criterion = criterion_of()
     batch = batch_of(ROWS)
-    hidden = criterion._read(batch)[batch.positions]
+    hidden = criterion._encode(batch)[batch.positions]
     expected = torch.nn.functional.cross_entropy(criterion.head(hidden), batch.targets, reduction="sum")
     torch.testing.assert_close(criterion(batch).parts["bilm"].total, expected)
 
@@ -102,11 +102,11 @@ def test_micro_batches_add_up() -> None:
 def test_no_prediction_sees_its_target_or_what_lies_behind_it() -> None:
     criterion = criterion_of().double().eval()
     row = ROWS[0]
-    before = criterion._read(batch_of([row]))
+    before = criterion._encode(batch_of([row]))
     for changed in range(len(row)):
         other = [*row]
         other[changed] = 15
-        same = ((criterion._read(batch_of([other])) - before).abs() < 1e-12).all(dim=1).tolist()
+        same = ((criterion._encode(batch_of([other])) - before).abs() < 1e-12).all(dim=1).tolist()
         ahead, behind = same[: len(row) - 1], same[len(row) - 1 :]
         # Forwards, place p is read last and p + 1 predicted; backwards, counted from the end, likewise.
         assert ahead == [place < changed for place in range(len(row) - 1)]
@@ -222,9 +222,9 @@ def test_what_cannot_be_trained_so() -> None:
     with pytest.raises(InputError, match="needs each sample twice"):
         criterion.require_targets(single)
     elmo = ElmoEncoder(SHAPE, WORDS)
-    with pytest.raises(ConfigError, match="the bilm objective trains an ELMo, and this is bert"):
+    with pytest.raises(ConfigError, match="the bilm objective needs an ELMo encoder, and this is bert"):
         build_criterion(TransformerEncoder(preset("bert", "tiny", vocab_size=VOCAB)), {"bilm": 1.0})
-    with pytest.raises(ConfigError, match=r"'mlm' cannot be mixed with bilm; set objectives\.mlm=0"):
+    with pytest.raises(ConfigError, match=r"'mlm' cannot be combined with bilm; set objectives\.mlm=0"):
         build_criterion(elmo, {"bilm": 1.0, "mlm": 1.0})
     head = BidirectionalLMHead(elmo.config)
     kept: Any = build_criterion(elmo, {"bilm": 2.0}, heads={"bilm": head})

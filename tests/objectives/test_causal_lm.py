@@ -93,7 +93,7 @@ def test_a_matrix_of_its_own_is_used_and_trained() -> None:
 
 
 def test_what_cannot_be_trained_so() -> None:
-    with pytest.raises(ConfigError, match="needs a causal encoder, and this bert is not; take the gpt recipe"):
+    with pytest.raises(ConfigError, match="needs a causal encoder, and this bert is not; use the gpt recipe"):
         build_criterion(encoder("bert"), {"clm": 1.0})
-    with pytest.raises(ConfigError, match="'mlm' cannot be mixed with clm"):
+    with pytest.raises(ConfigError, match="'mlm' cannot be combined with clm"):
         build_criterion(encoder("gpt"), {"clm": 1.0, "mlm": 1.0})

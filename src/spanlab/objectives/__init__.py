@@ -1,6 +1,6 @@
-"""What a model is trained to predict: one file an objective, and their weighted mixture.
+"""Pre-training objectives, one file each, and their weighted mixture.
 
-Examples and hidden states come in, sums of losses with the number of their terms go out.
+Batches of examples and hidden states enter; summed losses with the number of their terms leave.
 """
 
 from spanlab.objectives.batch import TensorBatch

@@ -1,7 +1,6 @@
 """A batch of examples as tensors on a device.
 
-The arrays on the host remain available: what is counted or selected before the forward pass is done there, where it
-does not synchronise with the device.
+The NumPy arrays stay available as `examples`: counting and selecting on the host does not synchronise with the device.
 """
 
 from dataclasses import dataclass

@@ -1,12 +1,12 @@
-"""Bidirectional language modelling: the next word from those before it, and the one before from those after it.
+"""Bidirectional language modelling: each word from the words before it, and from the words after it.
 
-Peters et al. 2018, ELMo. Two LSTM directions share the words' vectors and the softmax; each predicts from its own
-side alone, so neither sees what it predicts. Examples come from `bidirectional_examples`: the first half of a batch's
-sequences is read forwards, the second half, reversed already, by the backward direction. In continuous streams the
-states go on from step to step.
+Peters et al. 2018, ELMo. Two LSTMs, one a direction, share the word vectors and the softmax; each sees one side of a
+word only. Batches come from `bidirectional_examples`: the first half of the sequences is for the forward LSTM, the
+second half is the same text reversed, for the backward LSTM. In continuous streams the LSTM states are carried from
+step to step.
 
-The published softmax was sampled (8,192 words of the vocabulary a batch), an estimate of the exact one that is used
-here; the projection is chunked, so memory does not grow with the vocabulary times the batch.
+The published code samples the softmax (8,192 words of the vocabulary a batch); here it is exact. The projection is
+chunked, so memory does not grow with the vocabulary times the batch.
 
 Shapes: B sequences of each direction, N tokens of both, K predicted tokens, P width of a direction, V vocabulary.
 """
@@ -30,11 +30,11 @@ from spanlab.objectives.recurrent_state import RecurrentState
 
 
 class BidirectionalLM(nn.Module):
-    """An ELMo with its loss; to a training loop it looks like `Mixture`."""
+    """An ELMo encoder, its head and its loss, with the interface of `Criterion`."""
 
     def __init__(self, encoder: ElmoEncoder, head: BidirectionalLMHead, weight: float = 1.0) -> None:
         super().__init__()
-        # The mixture of layers is learnt with a task; here it has no gradient, and must not be waited for.
+        # The weights of the layers are trained with a task only; without a gradient, DDP would wait for them.
         encoder.mixture.requires_grad_(False)
         self.weights = {"bilm": weight}
         self.encoder, self.head = encoder, head
@@ -43,7 +43,7 @@ class BidirectionalLM(nn.Module):
 
     @property
     def heads(self) -> dict[str, nn.Module]:
-        """The head by objective, as `save_model` takes it."""
+        """The head by objective, for `save_model`."""
         return {"bilm": self.head}
 
     def counts(self, examples: ExampleBatch) -> dict[str, int]:
@@ -51,16 +51,16 @@ class BidirectionalLM(nn.Module):
         return {"bilm": len(examples.positions)}
 
     def require_targets(self, examples: ExampleBatch) -> None:
-        """Refuse examples that were not made for two directions."""
-        half, rest = divmod(len(examples.lengths), 2)
-        if rest or not np.array_equal(examples.indices[:half], examples.indices[half:]):
-            raise InputError("the bilm objective needs each sample twice, forwards and reversed")
+        """Reject batches in which a sample does not appear in both directions."""
+        half, odd = divmod(len(examples.lengths), 2)
+        if odd or not np.array_equal(examples.indices[:half], examples.indices[half:]):
+            fix = "build the batch with bidirectional_examples"
+            raise InputError("the bilm objective needs each sample twice, forwards and reversed", fix=fix)
 
     def forward(self, batch: TensorBatch, counts: Mapping[str, int] | None = None) -> CriterionLoss:
-        """The loss of this batch as a part of a step with `counts` terms; alone, its own counts."""
+        """The loss of a batch, normalised by the `counts` of the whole step; None: by its own counts."""
         self.require_targets(batch.examples)
-        hidden_NP = self._read(batch)
-        hidden_KP = self.dropout(hidden_NP).index_select(0, batch.positions)
+        hidden_KP = self.dropout(self._encode(batch)).index_select(0, batch.positions)
         projection = project(hidden_KP, self.head.decoder, self.head.bias, batch.targets)
         count = len(batch.examples.positions)
         part = ObjectiveLoss(total=projection.total, count=count, tallies={"correct": projection.correct})
@@ -71,32 +71,31 @@ class BidirectionalLM(nn.Module):
         return {f"{metric}.bilm": value for metric, value in token_metrics(parts["bilm"]).items()}
 
     def recurrent_state(self) -> dict[str, Tensor]:
-        """The state after the last training step, to be saved with a checkpoint."""
+        """The LSTM states after the last training step, by stream."""
         return self._states["train"].tensors()
 
     def load_recurrent_state(self, tensors: Mapping[str, Tensor]) -> None:
         """Restore what `recurrent_state` returned."""
         self._states["train"].load(tensors)
 
-    def _read(self, batch: TensorBatch) -> Tensor:
-        """(N, P) the last layer of either direction, for the sequences that it reads."""
+    def _encode(self, batch: TensorBatch) -> Tensor:
+        """(N, P) the last layer: the forward LSTM on the first half of the sequences, the backward on the second."""
         lengths, streams = batch.examples.lengths.tolist(), batch.examples.streams
         half = len(lengths) // 2
-        # Both directions are at the same steps of the same streams.
-        samples = batch.examples.indices[:half]
+        samples = batch.examples.indices[:half]  # the second half has the same
         words_NP = self.encoder.word_vectors(batch.input_ids)
+        state = self._states["train" if self.training else "dev"]
+        initial = state.get(samples, streams, words_NP.device)
+        directions = {"forward": self.encoder.forward_reader, "backward": self.encoder.backward_reader}
+        direction_lengths = (lengths[:half], lengths[half:])
         parts = torch.split(words_NP, [sum(lengths[:half]), sum(lengths[half:])])
-        readers = {"forward": self.encoder.forward_reader, "backward": self.encoder.backward_reader}
-        recurrent_state = self._states["train" if self.training else "dev"]
-        initial = recurrent_state.begin(samples, streams, words_NP.device)
         hidden, final = [], {}
-        halves = (lengths[:half], lengths[half:])
-        for (direction, reader), x_NP, part_lengths in zip(readers.items(), parts, halves, strict=True):
-            states = None if initial is None else _from_rows(direction, initial, len(reader.layers))
-            layers, states = reader(x_NP, time_major(part_lengths, x_NP.device), states)
+        for (name, reader), x_NP, reader_lengths in zip(directions.items(), parts, direction_lengths, strict=True):
+            lstm_states = None if initial is None else _from_rows(name, initial, len(reader.layers))
+            layers, lstm_states = reader(x_NP, time_major(reader_lengths, x_NP.device), lstm_states)
             hidden.append(layers[-1])
-            final.update(_to_rows(direction, states))
-        recurrent_state.keep(samples, streams, final)
+            final.update(_to_rows(name, lstm_states))
+        state.put(samples, streams, final)
         return torch.cat(hidden)
 
 

@@ -1,6 +1,6 @@
-"""The objectives by name, and how a model and a set of weights become what a training loop runs.
+"""A model and objective weights become a `Criterion`, the module that the training loop runs.
 
-A new objective is a file of its own and a row here.
+A new objective is a file of its own and a row of `ON_ONE_ENCODER`.
 """
 
 from collections.abc import Callable, Mapping
@@ -38,10 +38,10 @@ from spanlab.objectives.span_boundary import SpanBoundary
 
 @dataclass(frozen=True)
 class Entry:
-    """How one objective is made."""
+    """Constructors of one objective and its head."""
 
     objective: Callable[[Any], Objective]
-    """From its head."""
+    """Takes the head."""
     new_head: Callable[[EncoderConfig, SpanBoundaryConfig], nn.Module]
 
 
@@ -56,11 +56,10 @@ ON_ONE_ENCODER: dict[str, Entry] = {
     "sop": Entry(SentenceOrder, lambda config, _: SentencePairHead(config)),
     "clm": Entry(CausalLM, lambda config, _: CausalLMHead(config)),
 }
-"""What can be mixed at will on the hidden states of one encoder."""
+"""Objectives that share one forward pass of an encoder, in any combination that `build_criterion` accepts."""
 
 OBJECTIVES = (*ON_ONE_ENCODER, "rtd", "plm", "bilm")
-"""All names; `rtd` is trained on a generator and a discriminator, with `mlm` for the generator; `plm` by two streams
-of one encoder; `bilm` on an ELMo."""
+"""All names. `rtd` needs ELECTRA's generator (trained with `mlm`) and discriminator, `plm` XLNet, `bilm` ELMo."""
 
 
 def build_criterion(
@@ -70,23 +69,24 @@ def build_criterion(
     heads: Mapping[str, nn.Module] = MappingProxyType({}),
     span_boundary: SpanBoundaryConfig | None = None,
 ) -> Criterion:
-    """The model with the objectives that have a weight.
+    """The model with its heads and losses.
 
     Args:
-        model: an encoder, or ELECTRA's pair for `rtd`.
-        weights: λ by the name of the objective; 0 is off.
-        heads: by objective, heads that exist already; the others are new.
-        span_boundary: what the span boundary head must be like; None takes one that exists as it is.
+        model: an encoder, or ELECTRA's generator and discriminator for `rtd`.
+        weights: loss weights by objective; 0 is off.
+        heads: existing heads by objective; the others are newly initialised.
+        span_boundary: settings of the span boundary head, which an existing head must match; None accepts any.
     """
     active = active_weights(weights, OBJECTIVES)
     if isinstance(model, Electra) or "rtd" in active:
-        return _build_pair(model, active)
+        return _build_electra(model, active)
     if "plm" in active:
-        return _build_two_streams(model, active, heads.get("plm"))
+        return _build_xlnet(model, active, heads.get("plm"))
     if "bilm" in active:
-        return _build_bidirectional(model, active, heads)
+        return _build_elmo(model, active, heads.get("bilm"))
     if {"nsp", "sop"} <= set(active):
-        raise ConfigError("nsp and sop both ask about the pair, and a pair has one label", fix="set one of them to 0")
+        cause = "nsp and sop cannot be combined: a sentence pair has one label"
+        raise ConfigError(cause, fix="set objectives.nsp=0 or objectives.sop=0")
     if "clm" in active:
         _check_causal(model, active)
     if span_boundary is not None and "sbo" in heads:
@@ -100,57 +100,50 @@ def build_criterion(
 
 
 def _check_causal(model: Encoder, active: dict[str, float]) -> None:
-    """An encoder that looks ahead would read its targets, and an example is either masked or left as it is."""
+    """A bidirectional encoder would see its targets; and an example is either masked or not."""
     if not model.config.causal:
-        fix = "take the gpt recipe, or set encoder.causal=true"
-        raise ConfigError(
-            f"the clm objective needs a causal encoder, and this {model.config.architecture} is not", fix=fix
-        )
-    others = sorted(set(active) - {"clm"})
-    if others:
-        raise ConfigError(
-            f"'{others[0]}' cannot be mixed with clm: examples have one kind of targets",
-            fix=f"set objectives.{others[0]}=0",
-        )
+        cause = f"the clm objective needs a causal encoder, and this {model.config.architecture} is not"
+        raise ConfigError(cause, fix="use the gpt recipe, or set encoder.causal=true")
+    _reject_others(active, {"clm"}, "clm")
 
 
-def _build_bidirectional(model: Encoder, active: dict[str, float], heads: Mapping[str, nn.Module]) -> BidirectionalLM:
+def _build_elmo(model: Encoder, active: dict[str, float], head: nn.Module | None) -> BidirectionalLM:
     if not isinstance(model, ElmoEncoder):
-        fix = "take the elmo recipe, or set objectives.bilm=0"
-        raise ConfigError(f"the bilm objective trains an ELMo, and this is {model.config.architecture}", fix=fix)
-    others = sorted(set(active) - {"bilm"})
-    if others:
-        raise ConfigError(f"'{others[0]}' cannot be mixed with bilm", fix=f"set objectives.{others[0]}=0")
-    head = heads["bilm"] if "bilm" in heads else BidirectionalLMHead(model.config)
+        cause = f"the bilm objective needs an ELMo encoder, and this is {model.config.architecture}"
+        raise ConfigError(cause, fix="use the elmo recipe, or set objectives.bilm=0")
+    _reject_others(active, {"bilm"}, "bilm")
+    head = BidirectionalLMHead(model.config) if head is None else head
     return BidirectionalLM(model, cast("BidirectionalLMHead", head), active["bilm"])
 
 
-def _build_pair(model: Encoder | Electra, active: dict[str, float]) -> ReplacedToken:
+def _build_electra(model: Encoder | Electra, active: dict[str, float]) -> ReplacedToken:
     if not isinstance(model, Electra):
-        fix = "take the electra recipe, or set objectives.rtd=0"
-        raise ConfigError("the rtd objective trains a generator and a discriminator, and this is one encoder", fix=fix)
-    others = sorted(set(active) - {"mlm", "rtd"})
-    if others:
-        fix = f"set objectives.{others[0]}=0"
-        raise ConfigError(f"'{others[0]}' cannot be mixed with a generator and a discriminator", fix=fix)
+        cause = "the rtd objective needs a generator and a discriminator, and this is one encoder"
+        raise ConfigError(cause, fix="use the electra recipe, or set objectives.rtd=0")
+    _reject_others(active, {"mlm", "rtd"}, "a generator and a discriminator")
     return ReplacedToken(model, active)
 
 
-def _build_two_streams(model: Encoder, active: dict[str, float], head: nn.Module | None) -> PermutationLM:
+def _build_xlnet(model: Encoder, active: dict[str, float], head: nn.Module | None) -> PermutationLM:
     if not isinstance(model, XLNetEncoder):
-        fix = "take the xlnet recipe, or set objectives.plm=0"
-        raise ConfigError("the plm objective needs an encoder with two streams, and this one has one", fix=fix)
-    others = sorted(set(active) - {"plm"})
-    if others:
-        raise ConfigError(f"'{others[0]}' cannot be mixed with plm", fix=f"set objectives.{others[0]}=0")
+        cause = f"the plm objective needs an XLNet encoder, and this is {model.config.architecture}"
+        raise ConfigError(cause, fix="use the xlnet recipe, or set objectives.plm=0")
+    _reject_others(active, {"plm"}, "plm")
     plm_head = head if isinstance(head, PermutationLMHead) else PermutationLMHead(model.config)
     return PermutationLM(model, plm_head, active["plm"])
 
 
-def _check_span_boundary(head: nn.Module, wanted: SpanBoundaryConfig) -> None:
-    """A head that was trained on one kind of boundaries is not quietly given another."""
+def _reject_others(active: dict[str, float], allowed: set[str], name: str) -> None:
+    others = sorted(set(active) - allowed)
+    if others:
+        raise ConfigError(f"'{others[0]}' cannot be combined with {name}", fix=f"set objectives.{others[0]}=0")
+
+
+def _check_span_boundary(head: nn.Module, config: SpanBoundaryConfig) -> None:
+    """Reject settings that differ from those that an existing head was trained with."""
     assert isinstance(head, SpanBoundaryHead)
-    for name, value in vars(wanted).items():
-        current = getattr(head.config, name)
-        if current != value and (name != "position_width" or head.position is not None):
-            raise ConfigError(f"the model's span boundary head has {name} {current}, and {value} is asked for")
+    for name, value in vars(config).items():
+        existing = getattr(head.config, name)
+        if existing != value and (name != "position_width" or head.position is not None):
+            cause = f"the model's span boundary head has {name}={existing}, but {value} is configured"
+            raise ConfigError(cause, fix=f"use {name}={existing}, or leave span_boundary out")

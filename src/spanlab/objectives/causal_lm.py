@@ -1,7 +1,7 @@
-"""Causal language modelling: the next token, from the hidden state of the one before it.
+"""Causal language modelling: the next token, from the hidden state of the token before it.
 
-Radford et al. 2018, GPT. Needs examples whose targets are the tokens that follow, and a causal encoder: one that looks
-ahead would see what it is to predict. Every position is predicted, and logits are still never held all at once.
+Radford et al. 2018, GPT. Needs examples whose targets are the next tokens, and a causal encoder. Every position is
+predicted; the projection is chunked, so the logits of all positions are never in memory at once.
 
 Shapes: N tokens, K predicted tokens, D width, V vocabulary, E width of the word table.
 """
@@ -29,10 +29,10 @@ class CausalLM(nn.Module):
         return len(examples.positions)
 
     def require_targets(self, examples: ExampleBatch) -> None:
-        """Any batch will do: one of single tokens has a loss of zero."""
+        """Accepts any batch; sequences of a single token have a loss of zero."""
 
     def forward(self, encoded: Encoded, batch: TensorBatch) -> ObjectiveLoss:
-        """The cross-entropy summed over the tokens that follow another."""
+        """The cross-entropy summed over all tokens but the first of each sequence."""
         hidden_KD = encoded.hidden_ND
         if len(batch.positions) < len(hidden_KD):
             hidden_KD = hidden_KD.index_select(0, batch.positions)
@@ -44,6 +44,6 @@ class CausalLM(nn.Module):
 
 
 def causal_lm_loss(head: CausalLMHead, hidden_KD: Tensor, word_table_VE: Tensor, targets_K: Tensor) -> ObjectiveLoss:
-    """The cross-entropy of what follows, summed; also what a task adds to its own loss to keep the language model."""
+    """The summed cross-entropy of the next tokens; tasks on causal models use it as an auxiliary loss."""
     projection = project(hidden_KD, word_table_VE if head.decoder is None else head.decoder, None, targets_K)
     return ObjectiveLoss(total=projection.total, count=len(targets_K), tallies={"correct": projection.correct})

@@ -1,9 +1,8 @@
 """The weighted sum of objectives on one encoder: L = Σ λ · (sum over the terms) / (number of terms in the whole step).
 
-Liu et al. 2019 (RoBERTa) normalise so for MLM, and here every objective is. The number of terms is that of all
-micro-batches and processes of a step, so neither accumulation nor data parallelism changes the loss or its gradient; a
-mean of means would weight a token by how few others its batch had. Where a wrapper averages gradients over processes
-(DDP does), the caller multiplies by their number.
+Terms are counted over all micro-batches and processes of a step, so neither accumulation nor data parallelism changes
+the loss or its gradient; a mean of means would give tokens of small batches a larger weight. Where a wrapper averages
+gradients over processes, as DDP does, the caller multiplies the loss by the number of processes.
 """
 
 import math
@@ -24,7 +23,7 @@ class Mixture(nn.Module):
     """An encoder and the objectives it is trained with; the encoder runs once for all of them."""
 
     def __init__(self, encoder: Encoder, objectives: Iterable[Objective], weights: Mapping[str, float]) -> None:
-        """`weights` has a λ by the name of each objective; those without one, or with 0, are left out."""
+        """`weights`: λ by objective; objectives without a weight, or with 0, are left out."""
         super().__init__()
         by_name = {objective.name: objective for objective in objectives}
         self.weights = active_weights(weights, by_name)
@@ -33,25 +32,25 @@ class Mixture(nn.Module):
 
     @property
     def heads(self) -> dict[str, nn.Module]:
-        """The heads by objective, as `save_model` takes them."""
+        """The heads by objective, for `save_model`."""
         return {name: objective.head for name, objective in self._items()}
 
     def counts(self, examples: ExampleBatch) -> dict[str, int]:
-        """The terms of each objective in this batch."""
+        """The number of terms of each objective in a batch."""
         return {name: objective.count(examples) for name, objective in self._items()}
 
     def require_targets(self, examples: ExampleBatch) -> None:
-        """Refuse data that have no targets for one of the objectives."""
+        """Reject data without targets for one of the objectives."""
         for _, objective in self._items():
             objective.require_targets(examples)
 
     def forward(self, batch: TensorBatch, counts: Mapping[str, int] | None = None) -> CriterionLoss:
-        """The loss of this batch as a part of a step with `counts` terms; alone, its own counts."""
+        """The loss of a batch, normalised by the `counts` of the whole step; None: by its own counts."""
         encoded = encode(self.encoder, batch)
         return weigh({name: objective(encoded, batch) for name, objective in self._items()}, self.weights, counts)
 
     def metrics(self, parts: Mapping[str, ObjectiveLoss]) -> dict[str, float]:
-        """`loss.mlm`, `accuracy.mlm`, … of losses that were added up."""
+        """`loss.mlm`, `accuracy.mlm`, … of summed losses."""
         return {
             f"{metric}.{name}": value
             for name, objective in self._items()
@@ -65,7 +64,7 @@ class Mixture(nn.Module):
 def weigh(
     parts: Mapping[str, ObjectiveLoss], weights: Mapping[str, float], counts: Mapping[str, int] | None = None
 ) -> CriterionLoss:
-    """The weighted sum of the parts, each divided by its count in the whole step; a part without terms adds zero."""
+    """The weighted sum of the parts, each divided by its count in the whole step; parts without terms add zero."""
     if counts is None:
         counts = {name: part.count for name, part in parts.items()}
     terms = [weights[name] / max(1, counts[name]) * part.total for name, part in parts.items()]
@@ -73,14 +72,14 @@ def weigh(
 
 
 def active_weights(weights: Mapping[str, float], known: Iterable[str]) -> dict[str, float]:
-    """The weights that are not zero, in the order of `known`, once all of them have been found sensible."""
+    """The weights that are not zero, in the order of `known`; an unknown name or a negative weight is an error."""
     known = list(known)
     for name, weight in weights.items():
         if name not in known:
-            hint = did_you_mean(name, known)
-            raise ConfigError(f"no objective is called '{name}'{hint}; there are {', '.join(known)}")
+            cause = f"unknown objective '{name}'{did_you_mean(name, known)}"
+            raise ConfigError(cause, fix=f"use one of {', '.join(known)}")
         if not math.isfinite(weight) or weight < 0:
-            raise ConfigError(f"the weight of '{name}' is {weight}; it must be a number that is not negative")
+            raise ConfigError(f"the weight of '{name}' is {weight}; it must be 0 or more")
     active = {name: float(weights[name]) for name in known if weights.get(name)}
     if not active:
         fix = "give at least one of them a weight, such as objectives.mlm=1"

@@ -1,6 +1,6 @@
-"""Masked language modelling: the true token at every masked position, from the hidden state there.
+"""Masked language modelling: the original token at every masked position, from the hidden state there.
 
-Devlin et al. 2019. Needs the positions to predict and their targets. Logits are computed at those positions alone.
+Devlin et al. 2019, BERT. Needs the masked positions and their targets. Logits are computed at those positions only.
 
 Shapes: N tokens, K predicted tokens, D width, V vocabulary, E width of the word table.
 """
@@ -28,7 +28,7 @@ class MaskedLM(nn.Module):
         return len(examples.positions)
 
     def require_targets(self, examples: ExampleBatch) -> None:
-        """Any batch will do: one in which nothing is masked has a loss of zero."""
+        """Accepts any batch; without masked tokens the loss is zero."""
 
     def forward(self, encoded: Encoded, batch: TensorBatch) -> ObjectiveLoss:
         """The cross-entropy summed over the masked tokens."""
@@ -42,13 +42,13 @@ class MaskedLM(nn.Module):
 def project_masked(
     head: MaskedLMHead, encoded: Encoded, batch: TensorBatch, uniforms_K: Tensor | None = None
 ) -> Projection:
-    """The head at the masked positions; with `uniforms_K`, also a token drawn at each."""
+    """Loss and accuracy of the head at the masked positions; with `uniforms_K`, also a token drawn at each."""
     hidden_KD = encoded.hidden_ND.index_select(0, batch.positions)
     table_VE = encoded.word_table_VE if head.decoder is None else head.decoder
     return project(head.features(hidden_KD), table_VE, head.bias, batch.targets, uniforms_K=uniforms_K)
 
 
 def masked_lm_loss(projection: Projection, batch: TensorBatch) -> ObjectiveLoss:
-    """A projection of all masked positions as the objective's loss."""
+    """The loss of the objective from the projection of all masked positions."""
     count = len(batch.examples.positions)
     return ObjectiveLoss(total=projection.total, count=count, tallies={"correct": projection.correct})

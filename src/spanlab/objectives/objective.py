@@ -1,8 +1,8 @@
-"""What objectives have in common: what they see of a model, what they return, and what a training loop sees of them.
+"""The interfaces `Objective` (one loss) and `Criterion` (a model with its losses), and the types they exchange.
 
-An objective counts its terms before the forward pass, from the batch alone, and returns a sum, never a mean.
-The training loop adds the counts of all micro-batches and processes of a step and divides by them (`mixture.weigh`),
-so that accumulating gradients and spreading a batch over processes change nothing.
+An objective counts its terms before the forward pass, from the batch alone, and returns a sum, not a mean. The sum is
+divided by the count over all micro-batches and processes of a step (`mixture.weigh`), so the loss does not depend on
+how a step is split.
 
 Shapes: B sequences, N tokens, D width, V vocabulary, E width of the word table.
 """
@@ -22,7 +22,7 @@ from spanlab.objectives.batch import TensorBatch
 
 @dataclass(frozen=True, kw_only=True)
 class Encoded:
-    """What one forward pass of an encoder leaves for the objectives; any encoder can provide it."""
+    """The outputs of an encoder that objectives use."""
 
     hidden_ND: Tensor
     pooled_BD: Tensor | None
@@ -30,7 +30,7 @@ class Encoded:
 
 
 def encode(encoder: Encoder, batch: TensorBatch, input_ids_N: Tensor | None = None) -> Encoded:
-    """Run the encoder on a batch, or on other ids in its place."""
+    """Run the encoder on a batch; `input_ids_N` replaces the ids of the batch."""
     output = encoder(
         batch.input_ids if input_ids_N is None else input_ids_N,
         token_type_ids=None if batch.pairs is None else batch.pairs.segment_ids,
@@ -41,14 +41,14 @@ def encode(encoder: Encoder, batch: TensorBatch, input_ids_N: Tensor | None = No
 
 @dataclass(frozen=True, kw_only=True)
 class ObjectiveLoss:
-    """One objective on one batch, or on several once added up."""
+    """The loss of one objective, on one batch or summed over several."""
 
     total: Tensor
-    """() the sum over the terms; zero where there is none."""
+    """() the sum over the terms; zero without terms."""
     count: int
-    """How many terms were summed."""
+    """The number of terms."""
     tallies: Mapping[str, Tensor]
-    """() whole numbers that metrics are made of; "correct" is always among them."""
+    """() integer counts for the metrics, always including "correct"."""
 
     def __add__(self, other: "ObjectiveLoss") -> "ObjectiveLoss":
         return ObjectiveLoss(
@@ -58,69 +58,69 @@ class ObjectiveLoss:
         )
 
     def detached(self) -> "ObjectiveLoss":
-        """The same numbers without the graph behind them, to be kept and added up."""
+        """The same loss without its autograd graph."""
         return ObjectiveLoss(total=self.total.detach(), count=self.count, tallies=self.tallies)
 
     def nothing(self) -> "ObjectiveLoss":
-        """A loss of the same kind without a term."""
+        """A loss with the same tallies and no terms."""
         tallies = {name: torch.zeros_like(tally) for name, tally in self.tallies.items()}
         return ObjectiveLoss(total=torch.zeros_like(self.total), count=0, tallies=tallies)
 
     def share(self, part: str, whole: str | None = None) -> float:
-        """A tally as a share of another, or of all terms; 0 where there is nothing to share."""
+        """The tally `part` divided by the tally `whole`, or by the number of terms; 0 if that is 0."""
         denominator = self.count if whole is None else int(self.tallies[whole])
         return int(self.tallies[part]) / denominator if denominator else 0.0
 
 
 class Objective(Protocol):
-    """One loss on what an encoder returns; an `nn.Module` that holds its head."""
+    """One loss on the outputs of an encoder: an `nn.Module` with its head."""
 
     name: str
 
     @property
     def head(self) -> nn.Module:
-        """What is saved with the model."""
+        """The module that is saved with the model."""
 
     def count(self, examples: ExampleBatch) -> int:
-        """How many terms this batch has, known before the forward pass."""
+        """The number of terms in a batch, known before the forward pass."""
 
     def require_targets(self, examples: ExampleBatch) -> None:
-        """Refuse a batch of a kind that never has targets for this objective, with the reason."""
+        """Raise an InputError if such batches never have targets for this objective."""
 
     def __call__(self, encoded: Encoded, batch: TensorBatch) -> ObjectiveLoss:
-        """The sum over the batch's terms."""
+        """The loss summed over the terms of a batch."""
 
     def metrics(self, loss: ObjectiveLoss) -> dict[str, float]:
-        """What to report of added-up losses; empty if there was no term."""
+        """`loss`, `accuracy`, … of summed losses; empty without terms."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CriterionLoss:
-    """What a training step needs: one number to differentiate, and its parts."""
+    """The loss of a training step: one number to differentiate, and its parts."""
 
     value: Tensor
     """() the weighted sum of normalised losses."""
     parts: Mapping[str, ObjectiveLoss]
-    """By objective, as they were before weighting and normalising."""
+    """By objective, before weighting and normalisation."""
 
 
 class Criterion(Protocol):
-    """A model with its objectives, as a training loop sees it: an `nn.Module` from batches to losses."""
+    """A model with its objectives: an `nn.Module` from batches to losses, as the training loop runs it."""
 
     weights: dict[str, float]
     """λ by objective."""
 
     def counts(self, examples: ExampleBatch) -> dict[str, int]:
-        """The terms of each objective in this batch, to be added up over everything that makes one step."""
+        """The number of terms of each objective in a batch."""
 
     def require_targets(self, examples: ExampleBatch) -> None:
-        """Refuse data that have no targets for one of the objectives; called once, with a run's first batch."""
+        """Reject data without targets for one of the objectives; called with the first batch of a run."""
 
     def __call__(self, batch: TensorBatch, counts: Mapping[str, int] | None = None) -> CriterionLoss:
-        """The loss of this batch as a part of a step with `counts` terms; alone, its own counts."""
+        """The loss of a batch, normalised by the `counts` of the whole step; None: by its own counts."""
 
     def metrics(self, parts: Mapping[str, ObjectiveLoss]) -> dict[str, float]:
-        """`loss.mlm`, `accuracy.mlm`, … of losses that were added up."""
+        """`loss.mlm`, `accuracy.mlm`, … of summed losses."""
 
 
 def loss_and_accuracy(loss: ObjectiveLoss) -> dict[str, float]:
@@ -133,12 +133,11 @@ def loss_and_accuracy(loss: ObjectiveLoss) -> dict[str, float]:
 def token_metrics(loss: ObjectiveLoss) -> dict[str, float]:
     """The mean loss, the share of correct tokens, and the perplexity."""
     metrics = loss_and_accuracy(loss)
-    # exp overflows to an error in Python; a perplexity that large is infinite for every purpose.
-    return (
-        {**metrics, "perplexity": math.exp(metrics["loss"]) if metrics["loss"] < 700 else math.inf} if metrics else {}
-    )
+    if metrics:
+        metrics["perplexity"] = math.exp(metrics["loss"]) if metrics["loss"] < 700 else math.inf  # exp(710) overflows
+    return metrics
 
 
 def in_full_precision(x: Tensor) -> Tensor:
-    """Half precision made single; single and double as they are. Losses are computed in this."""
+    """The tensor as float32 if it is bfloat16 or float16, else unchanged; losses are computed in this precision."""
     return x.float() if x.dtype in {torch.bfloat16, torch.float16} else x

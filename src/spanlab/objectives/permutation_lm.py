@@ -1,10 +1,11 @@
-"""Permutation language modelling: predicted tokens one after the other in a random order, each from those before it.
+"""Permutation language modelling: tokens are predicted in a random order, each from the tokens before it in that order.
 
-Yang et al. 2019, XLNet. Needs examples with an order. The encoder sees true tokens; its query stream, computed at the
-predicted positions alone, knows what the order allows. The word table with a bias says the token.
+Yang et al. 2019, XLNet. Examples carry the prediction order. The encoder's content stream sees the true tokens; its
+query stream, computed at the predicted positions only, sees the tokens that the order allows. The output layer is the
+word table with a bias.
 
-Where the encoder's config has a memory, the memory of a stream is kept from step to step. It is part of a
-run's state: `recurrent_state` and `load_recurrent_state` save and restore it. Evaluation has a memory of its own.
+If the encoder has a memory (Transformer-XL's), it is carried from step to step for each stream and is part of a
+checkpoint (`recurrent_state`, `load_recurrent_state`). Training and evaluation have separate memories.
 
 Shapes: B sequences, T tokens of each, K predicted tokens of the batch, P of a sequence, D width.
 """
@@ -27,7 +28,7 @@ from spanlab.objectives.recurrent_state import RecurrentState
 
 
 class PermutationLM(nn.Module):
-    """An XLNet encoder with its head and loss; to a training loop it looks like `Mixture`."""
+    """An XLNet encoder, its head and its loss, with the interface of `Criterion`."""
 
     name = "plm"
 
@@ -35,11 +36,11 @@ class PermutationLM(nn.Module):
         super().__init__()
         self.weights = {self.name: weight}
         self.encoder, self.head = encoder, head
-        self._states = {"train": RecurrentState(), "dev": RecurrentState()}
+        self._memories = {"train": RecurrentState(), "dev": RecurrentState()}
 
     @property
     def heads(self) -> dict[str, nn.Module]:
-        """The head, as `save_model` takes it."""
+        """The head by objective, for `save_model`."""
         return {self.name: self.head}
 
     def counts(self, examples: ExampleBatch) -> dict[str, int]:
@@ -47,25 +48,25 @@ class PermutationLM(nn.Module):
         return {self.name: len(examples.positions)}
 
     def require_targets(self, examples: ExampleBatch) -> None:
-        """Refuse examples without an order."""
+        """Reject examples without a prediction order."""
         _order_of(examples)
 
     def forward(self, batch: TensorBatch, counts: Mapping[str, int] | None = None) -> CriterionLoss:
-        """The loss of this batch as a part of a step with `counts` terms; alone, its own counts."""
+        """The loss of a batch, normalised by the `counts` of the whole step; None: by its own counts."""
         order, shape = _order_of(batch), (len(batch.examples.lengths), -1)
         rank_BT, visible_below_BT = order.rank.view(shape), order.visible_below.view(shape)
         positions_BP, rows_K = _positions_by_sequence(batch.examples.positions, *rank_BT.shape)
-        read = self.encoder.read(
+        output = self.encoder.read(
             batch.input_ids.view(shape),
             visible_BTT=rank_BT[:, None, :] < visible_below_BT[:, :, None],
             positions_BK=positions_BP.to(rank_BT.device),
             segment_ids_BT=None if batch.pairs is None else batch.pairs.segment_ids.view(shape),
-            memory_LBMD=self._recall(batch),
+            memory_LBMD=self._load_memory(batch),
             backward_rows=_backward_rows(_order_of(batch.examples)),
         )
-        self._remember(batch, read.memory_LBMD)
-        assert read.predicted_BKD is not None
-        hidden_KD = read.predicted_BKD.flatten(0, 1)
+        self._store_memory(batch, output.memory_LBMD)
+        assert output.predicted_BKD is not None
+        hidden_KD = output.predicted_BKD.flatten(0, 1)
         if rows_K is not None:
             hidden_KD = hidden_KD.index_select(0, rows_K.to(hidden_KD.device))
         return weigh({self.name: self._loss(hidden_KD, batch)}, self.weights, counts)
@@ -75,25 +76,25 @@ class PermutationLM(nn.Module):
         return {f"{metric}.{self.name}": value for metric, value in token_metrics(parts[self.name]).items()}
 
     def recurrent_state(self) -> dict[str, Tensor]:
-        """The memory of each stream in training, to be saved with a checkpoint."""
-        return self._states["train"].tensors()
+        """The memory after the last training step, by stream."""
+        return self._memories["train"].tensors()
 
     def load_recurrent_state(self, state: Mapping[str, Tensor]) -> None:
         """Restore what `recurrent_state` returned."""
-        self._states["train"].load(state)
+        self._memories["train"].load(state)
 
-    def _recall(self, batch: TensorBatch) -> Tensor | None:
-        """(L, B, M, D) what is remembered of the streams."""
+    def _load_memory(self, batch: TensorBatch) -> Tensor | None:
+        """(L, B, M, D) the memory of the batch's streams; None at their first step."""
         if self.encoder.config.memory is None:
             return None
-        examples, state = batch.examples, self._states["train" if self.training else "dev"]
-        initial = state.begin(examples.indices, examples.streams, batch.input_ids.device)
-        return None if initial is None else initial["memory"].transpose(0, 1)
+        examples, memory = batch.examples, self._memories["train" if self.training else "dev"]
+        rows = memory.get(examples.indices, examples.streams, batch.input_ids.device)
+        return None if rows is None else rows["memory"].transpose(0, 1)
 
-    def _remember(self, batch: TensorBatch, memory_LBMD: Tensor) -> None:
+    def _store_memory(self, batch: TensorBatch, memory_LBMD: Tensor) -> None:
         if self.encoder.config.memory is not None:
-            examples, state = batch.examples, self._states["train" if self.training else "dev"]
-            state.keep(examples.indices, examples.streams, {"memory": memory_LBMD.transpose(0, 1)})
+            examples, memory = batch.examples, self._memories["train" if self.training else "dev"]
+            memory.put(examples.indices, examples.streams, {"memory": memory_LBMD.transpose(0, 1)})
 
     def _loss(self, hidden_KD: Tensor, batch: TensorBatch) -> ObjectiveLoss:
         table_VD = self.encoder.word_table if self.head.decoder is None else self.head.decoder
@@ -110,20 +111,23 @@ def _order_of(examples: ExampleBatch[Array]) -> PredictionOrder[Array]:
 
 
 def _backward_rows(order: PredictionOrder) -> int:
-    """How many sequences, the last ones, are read backwards."""
+    """The number of sequences that are read backwards; they must be the last ones of the batch."""
     if (order.backward[:-1] & ~order.backward[1:]).any():
         raise InputError("examples that are read backwards must come after the others in a batch")
     return int(order.backward.sum())
 
 
-def _positions_by_sequence(positions_K: Integers, batch: int, tokens: int) -> tuple[Tensor, Tensor | None]:
-    """(B, P) the predicted positions of each sequence and, unless all have P, the (K,) rows of B·P that are real."""
-    row_K, position_K = np.divmod(positions_K, tokens)
-    counts_B = np.bincount(row_K, minlength=batch)
-    most = int(counts_B.max(initial=1))
-    if (counts_B == most).all():
-        return torch.from_numpy(position_K.reshape(batch, most)), None
-    column_K = np.arange(len(row_K)) - np.repeat(offsets(counts_B), counts_B)
-    positions_BP = np.zeros((batch, most), np.int64)
-    positions_BP[row_K, column_K] = position_K
-    return torch.from_numpy(positions_BP), torch.from_numpy(row_K * most + column_K)
+def _positions_by_sequence(positions_K: Integers, batch_size: int, length: int) -> tuple[Tensor, Tensor | None]:
+    """(B, P) the predicted positions of each sequence; (K,) the rows of B·P that are not padding, None for all.
+
+    `positions_K` counts over all sequences, each of `length` tokens.
+    """
+    sequence_K, position_K = np.divmod(positions_K, length)
+    counts_B = np.bincount(sequence_K, minlength=batch_size)
+    width = int(counts_B.max(initial=1))
+    if (counts_B == width).all():
+        return torch.from_numpy(position_K.reshape(batch_size, width)), None
+    column_K = np.arange(len(sequence_K)) - np.repeat(offsets(counts_B), counts_B)
+    positions_BP = np.zeros((batch_size, width), np.int64)
+    positions_BP[sequence_K, column_K] = position_K
+    return torch.from_numpy(positions_BP), torch.from_numpy(sequence_K * width + column_K)

@@ -1,12 +1,12 @@
-"""Replaced-token detection: a generator fills the masks, a discriminator tells at every token whether it was replaced.
+"""Replaced-token detection: a generator fills the masks, and a discriminator detects which tokens were replaced.
 
-Clark et al. 2020, ELECTRA. Both are trained at once: the generator by masked language modelling (`mlm`, weight 1), the
-discriminator by one yes or no a token, [CLS] and [SEP] included (`rtd`, weight 50). What the generator draws is input
-to the discriminator and no gradient goes through it. A token it happens to draw right counts as original.
+Clark et al. 2020, ELECTRA. Both are trained together: the generator by masked language modelling (`mlm`, weight 1), the
+discriminator by a binary decision for every token, [CLS] and [SEP] included (`rtd`, weight 50). No gradient flows
+through the sampled tokens. A sampled token that equals the original counts as original.
 
-The original draws with Gumbel noise, one number for each entry of the vocabulary; here one uniform number a position,
-given with the batch, picks from the cumulative distribution. The law is the same, and the numbers depend on
-nothing but the example.
+The published code samples with Gumbel noise, one number for each entry of the vocabulary; here one uniform number a
+position, part of the batch, picks from the cumulative distribution. The distribution is the same, and the sample
+depends on the example only.
 
 Shapes: B sequences, N tokens, K masked tokens, D width.
 """
@@ -37,7 +37,7 @@ PUBLISHED_WEIGHTS: Mapping[str, float] = MappingProxyType({"mlm": 1.0, "rtd": 50
 
 
 class ReplacedToken(nn.Module):
-    """Generator and discriminator with both losses; to a training loop it looks like `Mixture`."""
+    """Generator and discriminator with both losses, with the interface of `Criterion`."""
 
     def __init__(self, pair: Electra, weights: Mapping[str, float] = PUBLISHED_WEIGHTS) -> None:
         super().__init__()
@@ -49,16 +49,16 @@ class ReplacedToken(nn.Module):
         return {"mlm": len(examples.positions), "rtd": len(examples.input_ids)}
 
     def require_targets(self, examples: ExampleBatch) -> None:
-        """Refuse collapsed spans, in whose place no token can be put back."""
+        """Reject collapsed spans, whose tokens cannot be aligned, and examples without random numbers."""
         if len(examples.original_ids) != len(examples.input_ids):
             fix = "mask without collapsing spans"
             raise InputError("the rtd objective compares token by token, and spans were collapsed", fix=fix)
         if examples.sampling_uniforms is None:
             fix = "build Masking with sampling=True"
-            raise InputError("the examples have no uniform numbers from which the generator samples", fix=fix)
+            raise InputError("the examples have no random numbers for the generator to sample with", fix=fix)
 
     def forward(self, batch: TensorBatch, counts: Mapping[str, int] | None = None) -> CriterionLoss:
-        """The loss of this batch as a part of a step with `counts` terms; alone, its own counts."""
+        """The loss of a batch, normalised by the `counts` of the whole step; None: by its own counts."""
         self.require_targets(batch.examples)
         pair = self.pair
         projection = project_masked(pair.generator_head, encode(pair.generator, batch), batch, batch.sampling_uniforms)
@@ -79,14 +79,14 @@ class ReplacedToken(nn.Module):
 
 
 def detection_loss(logits_N: Tensor, replaced_N: Tensor) -> ObjectiveLoss:
-    """One yes or no a token; a positive logit says replaced."""
+    """Binary cross-entropy summed over all tokens; a positive logit means replaced."""
     total = F.binary_cross_entropy_with_logits(logits_N, replaced_N.to(logits_N.dtype), reduction="sum")
     flagged_N = logits_N > 0
     tallies = {
         "correct": (flagged_N == replaced_N).sum(),
         "replaced": replaced_N.sum(),
         "flagged": flagged_N.sum(),
-        "found": torch.logical_and(flagged_N, replaced_N).sum(),
+        "true_positives": torch.logical_and(flagged_N, replaced_N).sum(),
     }
     return ObjectiveLoss(total=total, count=len(logits_N), tallies=tallies)
 
@@ -95,5 +95,6 @@ def detection_metrics(loss: ObjectiveLoss) -> dict[str, float]:
     """Mean loss and accuracy over all tokens, precision and recall of the replaced ones."""
     metrics = loss_and_accuracy(loss)
     if metrics:
-        metrics |= {"precision": loss.share("found", "flagged"), "recall": loss.share("found", "replaced")}
+        metrics["precision"] = loss.share("true_positives", "flagged")
+        metrics["recall"] = loss.share("true_positives", "replaced")
     return metrics

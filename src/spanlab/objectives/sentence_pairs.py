@@ -1,6 +1,6 @@
-"""What next-sentence prediction and sentence order share: two classes from the pooled vector of a pair.
+"""Next-sentence prediction (BERT) and sentence order prediction (ALBERT): two classes from the pooled vector of a pair.
 
-Needs a label for each pair, and an encoder with a pooler. A sequence labelled -1 is asked nothing.
+Needs a label for each pair, and an encoder with a pooler. Sequences labelled -1 are ignored.
 
 Shapes: B sequences, D width.
 """
@@ -16,7 +16,7 @@ from spanlab.objectives.objective import Encoded, ObjectiveLoss, in_full_precisi
 
 
 class PairClassification(nn.Module):
-    """The pair head and its loss; a subclass says which question the labels answer."""
+    """The pair head and its loss; subclasses differ in the meaning of the labels."""
 
     name: str
 
@@ -25,14 +25,16 @@ class PairClassification(nn.Module):
         self.head = head
 
     def count(self, examples: ExampleBatch) -> int:
-        """The pairs that have a label."""
+        """The number of labelled pairs."""
         return 0 if examples.pairs is None else int((examples.pairs.labels >= 0).sum())
 
     def require_targets(self, examples: ExampleBatch) -> None:
-        """Refuse examples of one segment."""
+        """Reject examples of one segment."""
         if examples.pairs is None:
             fix = f"read the data as sentence pairs, or set objectives.{self.name}=0"
-            raise InputError(f"the examples have one segment each, and the {self.name} objective needs pairs", fix=fix)
+            raise InputError(
+                f"the {self.name} objective needs sentence pairs, but the examples have one segment", fix=fix
+            )
 
     def forward(self, encoded: Encoded, batch: TensorBatch) -> ObjectiveLoss:
         """The cross-entropy summed over the labelled pairs."""
@@ -53,12 +55,12 @@ class PairClassification(nn.Module):
 
 
 class NextSentence(PairClassification):
-    """BERT's question about a pair."""
+    """Whether the second segment follows the first in the text."""
 
     name = "nsp"
 
 
 class SentenceOrder(PairClassification):
-    """ALBERT's question about a pair."""
+    """Whether two consecutive segments are in their original order."""
 
     name = "sop"

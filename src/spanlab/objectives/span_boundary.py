@@ -1,15 +1,15 @@
-"""The span boundary objective: every token of a masked span from the two tokens at the span's edge and its place in it.
+"""The span boundary objective: every token of a masked span from the span's two boundary tokens and its offset in it.
 
 Joshi et al. 2020, SpanBERT. Needs, for every masked token, the two boundary positions and the offset in the span. The
-tokens just outside the span are the published boundaries; the first and last inside it are an option of the head. A
-token further into its span than the head's position table reaches has no target, as in the released code.
+published boundaries are the tokens just outside the span; the head can use the first and last inside it instead. Tokens
+whose offset exceeds the head's position table have no target, as in the released code.
 
 Shapes: N tokens, S masked tokens with boundaries, K of them with a target, D width.
 """
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from spanlab.arrays import Integers
 from spanlab.corruption.examples import Array, ExampleBatch, SpanBoundaries
@@ -30,22 +30,21 @@ class SpanBoundary(nn.Module):
         self.head = head
 
     def count(self, examples: ExampleBatch) -> int:
-        """The masked tokens whose place in the span has a vector."""
+        """The number of masked tokens whose offset is in the head's position table."""
         offsets = _boundaries_of(examples).offsets
         rows = self._rows_within(offsets)
         return len(offsets) if rows is None else len(rows)
 
     def require_targets(self, examples: ExampleBatch) -> None:
-        """Refuse masked tokens without boundaries."""
+        """Reject masked tokens without boundaries."""
         if len(examples.positions) and not len(_boundaries_of(examples).offsets):
             raise _no_boundaries()
 
     def forward(self, encoded: Encoded, batch: TensorBatch) -> ObjectiveLoss:
         """The cross-entropy summed over the tokens that have a target."""
-        internal = self.head.config.boundaries == "internal"
         boundaries = _boundaries_of(batch)
         left_S, right_S = boundaries.left, boundaries.right
-        if internal:
+        if self.head.config.boundaries == "internal":
             left_S, right_S = boundaries.first, boundaries.last
         per_token = [left_S, right_S, boundaries.offsets, boundaries.targets]
         rows = self._rows_within(_boundaries_of(batch.examples).offsets)
@@ -53,7 +52,8 @@ class SpanBoundary(nn.Module):
             rows_K = torch.from_numpy(rows).to(left_S.device)
             per_token = [x_S.index_select(0, rows_K) for x_S in per_token]
         left_K, right_K, offset_K, target_K = per_token
-        features_KE = self.head.features(_at(encoded, left_K), _at(encoded, right_K), offset_K)
+        left_KD, right_KD = (encoded.hidden_ND.index_select(0, position_K) for position_K in (left_K, right_K))
+        features_KE = self.head.features(left_KD, right_KD, offset_K)
         projection = project(features_KE, encoded.word_table_VE, self.head.bias, target_K)
         return ObjectiveLoss(total=projection.total, count=len(target_K), tallies={"correct": projection.correct})
 
@@ -62,7 +62,7 @@ class SpanBoundary(nn.Module):
         return token_metrics(loss)
 
     def _rows_within(self, offsets: Integers) -> Integers | None:
-        """The rows whose offset the position table holds; None for all of them."""
+        """The rows whose offset is in the position table; None for all of them."""
         limit = self.head.config.max_span
         if limit is None or offsets.max(initial=0) < limit:
             return None
@@ -78,7 +78,3 @@ def _boundaries_of(examples: ExampleBatch[Array]) -> SpanBoundaries[Array]:
 def _no_boundaries() -> InputError:
     fix = "use a masking law that marks spans, or set objectives.sbo=0"
     return InputError("the examples have masked tokens but no span boundaries for the sbo objective", fix=fix)
-
-
-def _at(encoded: Encoded, positions_K: Tensor) -> Tensor:
-    return encoded.hidden_ND.index_select(0, positions_K)
