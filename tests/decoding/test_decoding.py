@@ -166,7 +166,7 @@ def test_prompts_that_cannot_be_continued() -> None:
     assert generate_ids(encoder, head, [], config) == []
     with pytest.raises(InputError, match="the prompt has no tokens; give some text"):
         generate_ids(encoder, head, [[]], config)
-    with pytest.raises(InputError, match="prompt 1 has 9 tokens and the model 8 positions; shorten it"):
+    with pytest.raises(InputError, match="prompt 1 has 9 tokens, but the model has 8 positions; shorten it"):
         generate_ids(encoder, head, [[1], [2] * 9], config)
     with pytest.raises(InputError, match="input_ids holds 40, outside the vocabulary"):
         generate_ids(encoder, head, [[40]], config)

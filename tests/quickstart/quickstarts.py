@@ -26,19 +26,19 @@ def results_of(before: float, after: float, left_out: str = "") -> QuickstartRes
     text = "Ana <b> sleeps in Rome."
     name, place = (SampleSpan(start=0, end=3, label="PER"), SampleSpan(start=18, end=22, label="LOC"))
     answer = (SampleSpan(start=18, end=22),)
-    found = {plan.UNTRAINED: (), plan.PRETRAINED: (name,)}
+    predicted = {plan.UNTRAINED: (), plan.PRETRAINED: (name,)}
     return QuickstartResults(
         rows=(_row(plan.UNTRAINED, before), _row(plan.PRETRAINED, after)),
         left_out=left_out,
         tested={"entities": 33, "questions": 136},
-        entities=(Sample(id="a", text=text, gold=(name, place), found=found),),
+        entities=(Sample(id="a", text=text, gold=(name, place), predicted=predicted),),
         questions=(
             Sample(
                 id="b",
                 text=text,
                 question="Where does Ana sleep?",
                 gold=answer,
-                found={plan.UNTRAINED: (), plan.PRETRAINED: answer},
+                predicted={plan.UNTRAINED: (), plan.PRETRAINED: answer},
             ),
         ),
         seconds=361.0,

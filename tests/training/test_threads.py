@@ -40,7 +40,7 @@ def test_other_threads_are_told_of(run: RunFolder, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(threads, "_cores", lambda: 2)
     found, (note,) = choose_threads(0, run, HERE, resume=True)
     assert found == 1
-    assert note == told.format(1) + "; training.threads=3 avoids this, on 2 cores"
+    assert note == told.format(1) + "; use training.threads=3 to avoid this, slower on 2 cores"
     assert choose_threads(3, run, HERE, resume=True) == (3, ())
 
 

@@ -101,14 +101,14 @@ def _print_samples(console: "Console", results: "QuickstartResults") -> None:
     console.print(f"\nEntities in unseen text (initial weights: {entities.title})", style="bold", markup=False)
     sample = results.entities[0]
     line, end = Text(), 0
-    for span in sample.found[entities.initial_weights]:
+    for span in sample.predicted[entities.initial_weights]:
         line.append(sample.text[end : span.start]).append(f"[{sample.text[span.start : span.end]}", "bold cyan")
         line.append(f" {span.label}]", "cyan")
         end = span.end
     console.print(line.append(sample.text[end:]))
     console.print(f"\nAnswers in unseen text (initial weights: {questions.title})", style="bold", markup=False)
     for sample in results.questions:
-        answer = sample.answer(sample.found[questions.initial_weights]) or "(no answer)"
+        answer = sample.answer(sample.predicted[questions.initial_weights]) or "(no answer)"
         console.print(f"  {sample.question}  ", markup=False, end="")
         console.print(answer, style="cyan", markup=False, end="")
         console.print(f"  (gold: {sample.answer(sample.gold) or 'no answer'})", style="dim", markup=False)

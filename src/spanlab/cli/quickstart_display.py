@@ -23,9 +23,9 @@ class QuickstartDisplay(QuickstartEvents):
         self._bar: Progress | None = None
 
     @override
-    def part(self, number: int, of: int, title: str) -> None:
+    def part(self, number: int, total: int, title: str) -> None:
         self._stop_bar()
-        self._console.print(f"[{number}/{of}] {title}", style="bold", markup=False)
+        self._console.print(f"[{number}/{total}] {title}", style="bold", markup=False)
 
     @override
     def say(self, line: str) -> None:

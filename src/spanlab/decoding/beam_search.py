@@ -37,15 +37,17 @@ class _Prompt:
     finished: list[tuple[float, Decoded]] = field(default_factory=list)
     """Scores and texts, the best first."""
 
-    def finish(self, decoded: Decoded, penalty: float, most: int) -> None:
+    def finish(self, decoded: Decoded, penalty: float, limit: int) -> None:
+        """Add a finished text and keep the best `limit`."""
         length = len(decoded.ids) + (decoded.ended == "stop")
         self.finished.append((decoded.log_probability / length**penalty, decoded))
-        self.finished = sorted(self.finished, key=lambda scored: -scored[0])[:most]
+        self.finished = sorted(self.finished, key=lambda scored: -scored[0])[:limit]
 
-    def is_done(self, new_tokens: int, penalty: float, most: int) -> bool:
+    def is_done(self, new_tokens: int, penalty: float, limit: int) -> bool:
+        """Whether no open beam can be better than the `limit` finished texts."""
         if not self.beams:
             return True
-        if len(self.finished) < most:
+        if len(self.finished) < limit:
             return False
         best_open: float = self.beams[0] / new_tokens**penalty
         return best_open <= self.finished[-1][0]
@@ -76,7 +78,7 @@ def search_beams(continuation: Continuation, config: DecodingConfig) -> list[Dec
 
 
 def _candidates(logits_RV: Tensor, prompts: list[_Prompt], config: DecodingConfig) -> list[list[_Candidate]]:
-    """For each prompt its likeliest continuations, best first: so many that at least `beams` of them do not end."""
+    """The likeliest continuations of each prompt, best first: enough that at least `beams` of them do not end."""
     count = config.beams * (1 + max(1, len(config.stop_ids)))
     log_probabilities_RV = logits_RV.log_softmax(dim=-1)
     vocabulary, first, candidates = logits_RV.shape[1], 0, []

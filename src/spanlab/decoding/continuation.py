@@ -1,8 +1,8 @@
 """Sequences that grow token by token, and the logits of the next token of each.
 
-What enters are prompts of any lengths, what leaves is one row of logits a sequence; the caller chooses tokens and
-appends them. With a cache every token is read once; without one the whole sequences are read again at every step, which
-gives the same results and serves to check them.
+Prompts of any lengths enter, and `logits` returns one row a sequence; the caller chooses tokens and appends them. With
+a key-value cache every token is encoded once; without it, whole sequences are encoded again at every step, with the
+same results, which tests compare.
 
 Shapes: B sequences, N tokens, D width, V vocabulary.
 """
@@ -76,7 +76,7 @@ class Continuation:
 
     @property
     def max_positions(self) -> int:
-        """How many tokens of a sequence the encoder reads; one more can be predicted."""
+        """The longest sequence that the encoder reads; one more token can be predicted."""
         return self._encoder.config.max_positions
 
 
@@ -87,5 +87,5 @@ def _check_prompts(encoder: TransformerEncoder, prompts: Sequence[Sequence[int]]
         if not len(prompt):
             raise InputError(f"{name} has no tokens", fix="give some text to continue")
         if len(prompt) > positions:
-            cause = f"{name} has {len(prompt)} tokens and the model {positions} positions"
+            cause = f"{name} has {len(prompt)} tokens, but the model has {positions} positions"
             raise InputError(cause, fix="shorten it; every generated token needs a position, too")

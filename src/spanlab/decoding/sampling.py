@@ -1,8 +1,8 @@
 """Greedy search and sampling, on token ids.
 
-What enters are prompts as ids, what leaves are the ids generated for each. The random number of a draw is a pure
+Prompts enter as a `Continuation`; the ids generated for each leave as `Decoded`. The random number of a draw is a pure
 function of (seed, index of the prompt, index of the token), so the same prompt at the same index gives the same text
-whatever batch it is in, with a cache or without.
+in any batch, with a cache or without.
 
 Shapes: B sequences, V vocabulary.
 """
@@ -47,7 +47,8 @@ class DecodingConfig(Bounded):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.temperature == 0.0 and (self.top_k is not None or self.top_p is not None):
-            raise ConfigError("top_k and top_p are for sampling, and temperature 0 is greedy search")
+            cause = "top_k and top_p are for sampling, and temperature 0 is greedy search"
+            raise ConfigError(cause, fix="leave them out, or set a temperature above 0")
         if self.beams > 1 and self.temperature != 0.0:
             raise ConfigError("beam search does not sample", fix="set temperature to 0")
 
@@ -116,8 +117,8 @@ def restrict(logits_BV: Tensor, *, top_k: int | None, top_p: float | None) -> Te
     """(B, V) probabilities, 0 for tokens outside top k and top p; the others are not normalised."""
     probabilities_BV = logits_BV.softmax(dim=-1)
     if top_k is not None and top_k < logits_BV.shape[1]:
-        least_B1 = probabilities_BV.topk(top_k, dim=-1).values[:, -1:]
-        probabilities_BV = probabilities_BV.where(probabilities_BV >= least_B1, 0.0)
+        threshold_B1 = probabilities_BV.topk(top_k, dim=-1).values[:, -1:]
+        probabilities_BV = probabilities_BV.where(probabilities_BV >= threshold_B1, 0.0)
         probabilities_BV = probabilities_BV / probabilities_BV.sum(dim=-1, keepdim=True)
     if top_p is not None and top_p < 1.0:
         sorted_BV, order_BV = probabilities_BV.sort(dim=-1, descending=True, stable=True)

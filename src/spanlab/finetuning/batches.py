@@ -1,12 +1,12 @@
 """The batches of a fine-tuning run: a pure function of the step.
 
-An epoch of a task goes through every sample once, in batches whose sizes differ by at most one. Where lengths are
-grouped, the samples of fifty batches at a time are sorted by length before they are cut, and the batches are then
-shuffled: sequences of equal length attend together, and the steps still come in random order. A step is cut into
-micro-batches by tokens, so memory does not depend on how long the texts of a batch happen to be.
+An epoch of a task visits every sample once, in batches whose sizes differ by at most one. With `group_by_length`, the
+samples of fifty batches at a time are sorted by length before they are split into batches, and the batches are then
+shuffled: sequences of similar length are computed together, and steps still come in random order. A step is split into
+micro-batches by tokens, so memory does not depend on the lengths of the texts in a batch.
 
-Every step belongs to one task. An epoch of several tasks has as many steps as the epochs of all of them; they are
-shared among the tasks in proportion to `samples ** exponent` and shuffled. With one task the steps are its own.
+Every step belongs to one task. An epoch of several tasks has as many steps as the epochs of all of them together,
+divided among the tasks in proportion to `samples ** exponent` and shuffled.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,6 +23,7 @@ from spanlab.errors import ConfigError
 from spanlab.tasks.sample import Sample, SampleBatch, TensorBatch, pack_samples
 
 _GROUP = 50
+"""Batches whose samples are sorted by length together."""
 PROPORTIONAL, UNIFORM = 1.0, 0.0
 """Exponents of the shares of several tasks."""
 
@@ -48,7 +49,7 @@ class TaskBatches:
         self.steps_per_epoch = -(-len(samples) // batch_size)
         self._order = SampleOrder(len(samples), seed)
         self._batch_order = SampleOrder(self.steps_per_epoch, seed + 1)
-        self._epoch_batches = lru_cache(maxsize=2)(self._cut_epoch)
+        self._epoch_batches = lru_cache(maxsize=2)(self._split_epoch)
 
     def step(self, step: int, *, rank: int, world_size: int) -> list[SampleBatch]:
         """The micro-batches of a step for one of `world_size` processes."""
@@ -78,7 +79,8 @@ class TaskBatches:
                 return max(1, count)
         return len(indices)
 
-    def _cut_epoch(self, epoch: int) -> list[Integers]:
+    def _split_epoch(self, epoch: int) -> list[Integers]:
+        """The sample indices of each step."""
         order = self._order.indices(epoch, 0, len(self.samples))
         bounds = np.linspace(0, len(order), self.steps_per_epoch + 1).astype(np.int64)
         if self.group_by_length:

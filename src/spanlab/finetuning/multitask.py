@@ -1,7 +1,7 @@
 """The YAML list of tasks of a multitask run, and the settings that each of them is trained with.
 
-Every wrong entry is refused with its line before any labelled file is read: an unknown task or key, a duplicate name,
-a missing file.
+An unknown task or key, a duplicate name or a missing file is an error with the line of the entry, before any labelled
+file is read.
 """
 
 import re
@@ -49,7 +49,7 @@ def read_task_list(path: str | Path) -> list[tuple[TaskEntry, Source]]:
 
 
 def check_task_name(name: str, taken: Container[str], source: Source | None = None) -> None:
-    """Refuse a name that is taken, or that no head can have."""
+    """Reject the name of another task, and names that the module of a head cannot have."""
     source = source or Source()
     if name in taken:
         raise source.error(("name",), f"the name '{name}' is taken by another task", "give each task a different name")

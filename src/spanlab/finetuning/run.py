@@ -98,7 +98,7 @@ class FinetuningRun:
             raise ConfigError(f"'choose_by' is '{choice}'{did_you_mean(choice, ['mean', *names])}", fix=fix)
 
     def _check_existing_tasks(self, name: str) -> bool:
-        """Refuse a name that one of the model's tasks has; whether these tasks have task embeddings."""
+        """Reject the name of one of the model's tasks; returns whether these have task embeddings."""
         existing = load_task_model(self._folder)
         check_task_name(name, existing.tasks)
         return any(adapters.config.embedding for adapters in existing.adapters.values())
@@ -149,7 +149,7 @@ class FinetuningRun:
 
     @property
     def _from_list(self) -> bool:
-        """Scores, notes and the card then name the tasks, even if the list holds a single one."""
+        """Whether the tasks come from a list; scores, notes and the card then name them, even a single one."""
         return isinstance(self.config, MultitaskConfig)
 
     def _passes(self) -> float:
@@ -221,15 +221,15 @@ class FinetuningRun:
         return write_card(data.task, data.card_facts(self._model, settings, class_name), data.scores)
 
     def notes(self) -> list[str]:
-        """What the user should know before the run."""
+        """Notes for the user before the run: dropped examples, long texts, a small learning rate."""
         if self._from_list:
             return [f"{data.name}: {note}" for data in self.tasks for note in data.notes()]
         notes = self.tasks[0].notes()
         width, lr = self.encoder.config.width, self._shared.training.lr
         if self._add_as is None and width < _NARROW and lr < _SMALL_RATE:
             notes.append(
-                f"training.lr={lr:g} is meant for encoders with a hidden size of 768, and this one has {width}: "
-                "training.lr=5e-4 suits it better"
+                f"training.lr={lr:g} is meant for encoders with a hidden size of 768, and this one has {width}; "
+                "try training.lr=5e-4"
             )
         return notes
 

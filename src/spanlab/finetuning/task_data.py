@@ -116,7 +116,7 @@ class TaskData:
         return sorted(mistakes, key=lambda mistake: -mistake.badness)
 
     def notes(self) -> list[str]:
-        """What the user should know before the run: dropped examples, long texts."""
+        """Notes for the user before the run: dropped examples, long texts."""
         files = [examples for examples in (self.train, self.dev) if examples is not None]
         notes = [
             f"{examples.path}: {count} examples dropped ({problem})"

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
 class QuickstartEvents:
     """Receives the events of a quickstart; this base class ignores them."""
 
-    def part(self, number: int, of: int, title: str) -> None:
-        """Part `number` of `of` starts."""
+    def part(self, number: int, total: int, title: str) -> None:
+        """Part `number`, from 1, of `total` starts."""
 
     def say(self, line: str) -> None:
         """A line for the user."""

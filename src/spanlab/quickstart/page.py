@@ -55,7 +55,7 @@ def remarks(results: QuickstartResults) -> list[str]:
     for task in plan.TASKS:
         best = results.best(task).scores[task.name][task.metrics[0]]
         if best < _LEARNED:
-            lines.append(f"An F1 of {best:.1f} means that {task.title} were not learned; try a larger --budget.")
+            lines.append(f"An F1 of {best:.1f} means that no model learned {task.title}; try a larger --budget.")
     if results.left_out:
         lines.append(f"Not in the table: {results.left_out}.")
     return lines
@@ -68,7 +68,7 @@ def _gain(task: plan.QuickstartTask, before: dict[str, float], after: dict[str, 
         return f"{line}."
     if gain < -_NOISE:
         return f"{line}: it did not help."
-    return f"{line}: with so few examples, no difference."
+    return f"{line}: within the noise of so few examples."
 
 
 def quickstart_page(folder: Path, results: QuickstartResults) -> str:
@@ -117,7 +117,7 @@ def _losses(folder: Path, run: str) -> str:
 
 
 def _task_curves(folder: Path, results: QuickstartResults) -> str:
-    """For each task the training loss and the score on dev, a line for each initial weights."""
+    """The training loss and the dev score of each task, one line for each set of initial weights."""
     charts = []
     for task in plan.TASKS:
         losses, scores = [], []
@@ -134,7 +134,7 @@ def _task_curves(folder: Path, results: QuickstartResults) -> str:
 
 
 def _entity_samples(results: QuickstartResults) -> str:
-    annotations = [spans for sample in results.entities for spans in (sample.gold, *sample.found.values())]
+    annotations = [spans for sample in results.entities for spans in (sample.gold, *sample.predicted.values())]
     labels = [span.label for spans in annotations for span in spans]
     return "".join(_entity_sample(sample, results, labels) for sample in results.entities)
 
@@ -142,7 +142,7 @@ def _entity_samples(results: QuickstartResults) -> str:
 def _entity_sample(sample: Sample, results: QuickstartResults, labels: list[str]) -> str:
     annotations = [(f"gold: {len(sample.gold)}", sample.gold)]
     for row in reversed(results.rows):
-        predicted = sample.found[row.initial_weights]
+        predicted = sample.predicted[row.initial_weights]
         correct = len(set(predicted) & set(sample.gold))
         annotations.append((f"{row.title}: {correct} correct of {len(predicted)} predicted", predicted))
     html = "".join(
@@ -164,7 +164,7 @@ def _question_samples(results: QuickstartResults) -> str:
     body = "".join(_answers(number, sample, results) for number, sample in enumerate(results.questions, start=1))
     marked: dict[str, list[tuple[int, int, str]]] = {}
     for number, sample in enumerate(results.questions, start=1):
-        spans = sample.found[best.initial_weights]
+        spans = sample.predicted[best.initial_weights]
         marked.setdefault(sample.text, []).extend((span.start, span.end, f"answer {number}") for span in spans)
     texts = "".join(f"<article>{draw_spans(text, spans)}</article>" for text, spans in marked.items())
     caption = f"<p>Answers of the best model (initial weights: {escape(best.title)}) in their context:</p>"
@@ -175,7 +175,7 @@ def _answers(number: int, sample: Sample, results: QuickstartResults) -> str:
     gold_answers = {sample.answer((span,)) for span in sample.gold} or {""}
     cells = "".join(
         f"<td class='{'right' if answer in gold_answers else 'wrong'}'>{escape(answer) or '<i>no answer</i>'}</td>"
-        for answer in (sample.answer(sample.found[row.initial_weights]) for row in results.rows)
+        for answer in (sample.answer(sample.predicted[row.initial_weights]) for row in results.rows)
     )
     gold = escape(" / ".join(sorted(gold_answers))) or "<i>no answer</i>"
     return f"<tr><th>{number}</th><td>{escape(sample.question)}</td><td>{gold}</td>{cells}</tr>"

@@ -120,11 +120,14 @@ PRETRAINING: Mapping[str, Any] = MappingProxyType(
         "data": {"length": 256, "held_out": 0.03},
     }
 )
-PRETRAINING_STEPS: Mapping[str, Any] = MappingProxyType(
+"""Keys of the recipe, without its `training` section."""
+PRETRAINING_OPTIMISER: Mapping[str, Any] = MappingProxyType(
     {"batch_size": 4, "lr": 1e-3, "betas": (0.9, 0.98), "weight_decay": 0.01, "warmup": 0.1}
 )
-CONTINUING: Mapping[str, Any] = MappingProxyType({"data": {"length": 128, "held_out": 0.03}})
-CONTINUING_STEPS: Mapping[str, Any] = MappingProxyType({"batch_size": 8, "lr": 2e-4, "warmup": 0.1})
+"""The `training` section."""
+CONTINUED: Mapping[str, Any] = MappingProxyType({"data": {"length": 128, "held_out": 0.03}})
+"""The same two for the continued pre-training of MiniLM."""
+CONTINUED_OPTIMISER: Mapping[str, Any] = MappingProxyType({"batch_size": 8, "lr": 2e-4, "warmup": 0.1})
 
 SHARES: Mapping[str, float] = MappingProxyType(
     {
@@ -149,7 +152,7 @@ def run_name(initial_weights: str, task: QuickstartTask) -> str:
 
 
 def seconds_for(run: str, remaining_runs: Sequence[str], seconds: float) -> float:
-    """The seconds of a run, of those that remain for it and the runs after it (`remaining_runs`)."""
+    """The share of a run in the `seconds` left for it and the runs after it; `remaining_runs` includes it."""
     return max(0.0, seconds) * SHARES[run] / sum(SHARES[name] for name in remaining_runs)
 
 

@@ -39,8 +39,8 @@ class Sample:
     text: str
     question: str = ""
     gold: tuple[SampleSpan, ...]
-    found: dict[str, tuple[SampleSpan, ...]]
-    """Predicted spans, by initial weights."""
+    predicted: dict[str, tuple[SampleSpan, ...]]
+    """By initial weights."""
 
     def answer(self, spans: tuple[SampleSpan, ...]) -> str:
         """The text of the first span; "" without spans."""
@@ -97,6 +97,8 @@ class QuickstartResults:
         mapping = to_mapping(self)
         for row in mapping["rows"]:
             row["beginning"], row["learnt"] = row.pop("initial_weights"), row.pop("pretraining")
+        for sample in (*mapping["entities"], *mapping["questions"]):
+            sample["found"] = sample.pop("predicted")
         return mapping
 
 
@@ -130,7 +132,7 @@ def _spans(result: NerResult | QaResult) -> tuple[SampleSpan, ...]:
 
 
 def _sample_rows(file: Path, task: QuickstartTask) -> list[dict[str, Any]]:
-    """The first examples of the test file: not chosen by their results."""
+    """The first examples of the test file, so that samples are not selected by their results."""
     count = _SAMPLE_QUESTIONS if task.task == "qa" else _SAMPLE_PASSAGES
     with file.open(encoding="utf-8") as lines:
         return [json.loads(line) for _, line in zip(range(count), lines, strict=False)]
@@ -185,7 +187,7 @@ def _samples(
             text=row.get("text") or row["context"],
             question=row.get("question", ""),
             gold=_gold(row),
-            found={weights: scores[weights, task.name].samples[index] for weights in all_weights},
+            predicted={weights: scores[weights, task.name].samples[index] for weights in all_weights},
         )
         for index, row in enumerate(rows)
     )

@@ -1,7 +1,8 @@
-"""The training runs of a quickstart: pre-training, MiniLM continued, and fine-tuning from each initial weights.
+"""The training runs of a quickstart: pre-training, continued pre-training of MiniLM, and fine-tuning from all weights.
 
-A run gets a share of the remaining time, as a number of steps that is measured once, before it starts, and then kept in
-its config, so an interrupted run resumes exactly. With and without pre-training a task is trained for the same steps.
+A run gets a share of the remaining time. Its speed is measured once before it starts, and the number of steps that fit
+is kept in its config, so an interrupted run resumes exactly. A task is trained for the same number of steps with and
+without pre-training.
 """
 
 import json
@@ -42,7 +43,7 @@ _MEASURED_SECONDS, _MEASURED_STEPS = 2.0, 6
 
 @dataclass(frozen=True, kw_only=True)
 class Throughput:
-    """The cost of a run on this machine, now."""
+    """Measured seconds of a step and of an evaluation on this machine."""
 
     step_seconds: float
     evaluation_seconds: float
@@ -53,7 +54,7 @@ class Throughput:
 
 
 def measure_throughput(spec: TrainingSpec[Any], config: TrainingConfig) -> Throughput:
-    """Time a few steps, without the first one, which allocates memory, and one evaluation; nothing is kept."""
+    """Time a few steps (not the first, which allocates memory) and one evaluation; nothing is kept."""
     process = current_process(config.device, config.precision)
     with tempfile.TemporaryDirectory() as scratch:
         train_step = TrainStep(spec, config, process, _MEASURED_STEPS + 1, Path(scratch))
@@ -190,8 +191,8 @@ def continue_minilm(folder: QuickstartFolder, minilm: Path, runs: tuple[str, ...
     """Continue to pre-train MiniLM on the same text, with SpanBERT's objectives."""
     planned = Pretraining(
         corpus=_absolute(folder, plan.MINILM_CORPUS),
-        settings=plan.CONTINUING,
-        training=plan.CONTINUING_STEPS,
+        settings=plan.CONTINUED,
+        training=plan.CONTINUED_OPTIMISER,
         init=minilm,
     )
     _train(folder, plan.MINILM, planned, runs)
@@ -214,7 +215,7 @@ def finetune_from(folder: QuickstartFolder, initial_weights: str, task: Quicksta
 
 def _pretraining(folder: QuickstartFolder) -> Pretraining:
     settings = {"size": folder.settings.size, **plan.PRETRAINING}
-    return Pretraining(corpus=_absolute(folder, plan.CORPUS), settings=settings, training=plan.PRETRAINING_STEPS)
+    return Pretraining(corpus=_absolute(folder, plan.CORPUS), settings=settings, training=plan.PRETRAINING_OPTIMISER)
 
 
 def _absolute(folder: QuickstartFolder, name: str) -> Path:
@@ -229,7 +230,7 @@ def _train(
     run = folder.path / name
     if is_finished(run):
         folder.events.say(f"{name}: already done")
-        _remove_checkpoints(run)  # a kill may have come in between
+        _remove_checkpoints(run)  # in case the process was killed before it removed them
         return
     resume = (run / CONFIG).is_file()
     folder.events.say(f"{name}: {'resuming ' if resume else ''}{planned.description}")

@@ -68,6 +68,8 @@ class Snapshot:
 
 
 _PARTS = ("weights", "optimiser", "average", "processes")
+_RECURRENT = "carried."
+"""Prefix of recurrent state among the state of a process."""
 
 
 class Checkpoints:
@@ -193,8 +195,10 @@ def take_snapshot(state: TrainingState, progress: Progress) -> Snapshot:
         for parameter, parameter_state in state.optimiser.state.items()
         for key, value in parameter_state.items()
     }
-    carried = state.model.recurrent_state() if isinstance(state.model, RecurrentModel) else {}
-    local = {"random": torch.get_rng_state(), **{f"carried.{name}": tensor.cpu() for name, tensor in carried.items()}}
+    local = {"random": torch.get_rng_state()}
+    if isinstance(state.model, RecurrentModel):
+        recurrent = state.model.recurrent_state()
+        local |= {f"{_RECURRENT}{name}": tensor.cpu() for name, tensor in recurrent.items()}
     if state.process.device.type == "cuda":
         local["cuda_random"] = torch.cuda.get_rng_state(state.process.device)
     gathered = gather_objects(local, state.process)
@@ -234,7 +238,8 @@ def _check_shapes(saved: Tensors, expected: Tensors) -> None:
     for name, tensor in expected.items():
         if name not in saved or saved[name].shape != tensor.shape:
             fix = "resume with the model and objectives the run was started with"
-            raise InputError(f"the checkpoint does not fit the model: {name}", fix=fix)
+            problem = "is missing" if name not in saved else "has another shape"
+            raise InputError(f"the checkpoint does not fit the model: {name} {problem}", fix=fix)
 
 
 def _restore_optimiser(state: TrainingState, saved: Tensors) -> None:
@@ -261,7 +266,7 @@ def _restore_processes(state: TrainingState, snapshot: Snapshot) -> None:
     if process.device.type == "cuda" and f"{process.rank}.cuda_random" in snapshot.processes:
         torch.cuda.set_rng_state(snapshot.processes[f"{process.rank}.cuda_random"], process.device)
     if isinstance(state.model, RecurrentModel):
-        named = ((name.partition(".")[2], tensor) for name, tensor in snapshot.processes.items())
-        prefix = "carried."
-        carried = {name.removeprefix(prefix): tensor for name, tensor in named if name.startswith(prefix)}
-        state.model.load_recurrent_state(carried)
+        without_rank = ((name.partition(".")[2], tensor) for name, tensor in snapshot.processes.items())
+        state.model.load_recurrent_state(
+            {name.removeprefix(_RECURRENT): tensor for name, tensor in without_rank if name.startswith(_RECURRENT)}
+        )

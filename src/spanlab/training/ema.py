@@ -48,9 +48,10 @@ class ExponentialMovingAverage:
     @torch.no_grad()
     def load(self, state: Mapping[str, Tensor]) -> None:
         """Restore what `state` returned."""
-        missing = sorted(set(self._names) ^ set(state))
-        if missing:
-            raise InputError(f"the saved average and the model differ in {len(missing)} weights, such as {missing[0]}")
+        differing = sorted(set(self._names) ^ set(state))
+        if differing:
+            cause = f"the saved moving average and the model differ in {len(differing)} weights, such as {differing[0]}"
+            raise InputError(cause, fix="resume with the settings the run was started with")
         for name, average in zip(self._names, self._averages, strict=True):
             average.copy_(state[name])
 

@@ -22,26 +22,26 @@ class Interrupts:
     def __enter__(self) -> "Interrupts":
         self.active.append(self)
         if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM):
-                self._previous[number] = signal.signal(number, self._handle)  # type: ignore[assignment]
+            for signum in (signal.SIGINT, signal.SIGTERM):
+                self._previous[signum] = signal.signal(signum, self._handle)  # type: ignore[assignment]
         return self
 
     def __exit__(
         self, error_type: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.active.remove(self)
-        for number, handler in self._previous.items():
-            signal.signal(number, handler)
+        for signum, handler in self._previous.items():
+            signal.signal(signum, handler)
 
-    def _handle(self, number: int, frame: FrameType | None) -> None:
+    def _handle(self, signum: int, frame: FrameType | None) -> None:
         # An interrupted launcher sends SIGTERM after the terminal's SIGINT: that is not a second Ctrl-C.
-        if number == signal.SIGINT and self.received == signal.SIGINT:
+        if signum == signal.SIGINT and self.received == signal.SIGINT:
             raise KeyboardInterrupt
         if self.received is None:
-            self.received = signal.Signals(number)
+            self.received = signal.Signals(signum)
 
 
-def request_stop(number: signal.Signals) -> None:
+def request_stop(signum: signal.Signals) -> None:
     """Stop the runs of this process as the signal would; idempotent."""
     for interrupts in Interrupts.active:
-        interrupts.received = interrupts.received or number
+        interrupts.received = interrupts.received or signum

@@ -101,7 +101,7 @@ def _parse(path: Path, line: bytes, line_number: int) -> dict[str, Any]:
 
 
 def _strict(entry: dict[str, Any]) -> dict[str, Any]:
-    """JSON has no NaN and no infinity: null in their place."""
+    """Replace NaN and infinity, which JSON does not have, by null."""
     return {
         key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in entry.items()
     }

@@ -53,7 +53,7 @@ _MAY_DIFFER = {
 
 @dataclass(frozen=True, kw_only=True)
 class Parallelism:
-    """What the last bits of a run's results depend on."""
+    """Threads and processes of a run, which change its results in the last bits."""
 
     threads: int
     """In each process."""

@@ -1,7 +1,7 @@
 """The number of CPU threads of a run: a resumed run keeps the number it started with, where possible.
 
-Threads share sums, so another number of them rounds differently: the run would be as good, but no longer equal to an
-uninterrupted one to the last bit.
+Sums are split among threads, so another number of threads rounds differently: the results would be as good, but no
+longer bit for bit those of an uninterrupted run.
 """
 
 import os
@@ -34,7 +34,7 @@ def choose_threads(
         return initial.threads, ()
     note = f"the run was started with training.threads={initial.threads}, now {threads}: the last bits may differ"
     if not requested:
-        note = f"{note}; training.threads={initial.threads} avoids this, on {_cores()} cores"
+        note = f"{note}; use training.threads={initial.threads} to avoid this, slower on {_cores()} cores"
     return threads, (note,)
 
 
@@ -52,5 +52,5 @@ def _cores() -> int:
     """The cores that this process may use."""
     try:
         return len(os.sched_getaffinity(0))
-    except AttributeError:  # not on every system
+    except AttributeError:  # not on macOS and Windows
         return os.cpu_count() or 1

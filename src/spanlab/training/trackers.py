@@ -50,7 +50,7 @@ class Tracker(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class TrackedRun:
-    """What trackers need to know of a run."""
+    """Folder, name and config of the tracked run, and the ids that trackers gave it."""
 
     folder: Path
     name: str

@@ -1,6 +1,6 @@
-"""Fine-tuning from labelled files to a run folder: what `spanlab finetune` and `spanlab.finetune` do.
+"""Fine-tuning from labelled files to a run folder: `spanlab finetune` and `spanlab.finetune`.
 
-The same function runs in a single process and in each process that torchrun starts.
+The same function runs in one process and in each process that torchrun starts.
 """
 
 import json
@@ -35,7 +35,7 @@ LEARNING_RATES = (5e-6, 1e-5, 2e-5, 3e-5, 5e-5)
 
 @dataclass(frozen=True, kw_only=True)
 class FinetuningJob:
-    """Everything that a fine-tuning run is asked for."""
+    """The arguments of a fine-tuning run."""
 
     task: str
     """A task, or `multitask`."""
@@ -92,7 +92,7 @@ def finetune(
         overrides: keys and sections, such as `label_smoothing=0.1, training={"epochs": 3}`.
     """
     if name is not None and not add:
-        raise ConfigError("'name' is the name of an added task", fix="give add=True as well, or leave it out")
+        raise ConfigError("'name' is for added tasks", fix="use add=True as well, or leave 'name' out")
     job = FinetuningJob(
         task=task,
         model=str(model),
@@ -108,7 +108,7 @@ def finetune(
 
 
 def run_job(job: FinetuningJob, *, on_start: OnStart | None = None, on_record: OnRecord | None = None) -> RunResult:
-    """Train in this process, which may be one of several; the callbacks are called in the main process."""
+    """Run the job in this process, which may be one of several; callbacks are called on the main process."""
     with process_group(), restore_threads():
         settings = job.config.training
         process = current_process(settings.device, settings.precision)
@@ -143,7 +143,7 @@ def _report_sections(run: FinetuningRun) -> tuple[Section, ...]:
 
 
 def describe(job: FinetuningJob) -> dict[str, Any]:
-    """The resolved config, as the run folder keeps it; a resumed run must have the same."""
+    """The resolved config for the run folder, which is compared when the run is resumed."""
     entries = job.entries()
     files = [job.train, job.dev, *(path for entry in entries for path in (entry.train, entry.dev))]
     return {
@@ -186,7 +186,7 @@ def sweep(
         outcomes.append(RateOutcome(lr=lr, score=float(status["best"]["score"]), folder=folder))
     best = max(outcomes, key=lambda outcome: outcome.score)
     run.begin(describe(_with_rate(job, best.lr)))
-    run.put_model(lambda new: _copy_folder(best.folder / "model", new))
+    run.put_model(partial(_copy_folder, best.folder / "model"))
     for name in (METRICS, STATUS):
         shutil.copyfile(best.folder / name, run.path / name)
     table = [{"lr": outcome.lr, "score": outcome.score} for outcome in outcomes]
@@ -199,5 +199,5 @@ def _with_rate(job: FinetuningJob, lr: float) -> FinetuningJob:
     return replace(job, config=replace(job.config, training=replace(job.config.training, lr=lr)))
 
 
-def _copy_folder(source: Path, folder: Path) -> None:
-    shutil.copytree(source, folder, dirs_exist_ok=True)
+def _copy_folder(source: Path, target: Path) -> None:
+    shutil.copytree(source, target, dirs_exist_ok=True)

@@ -74,8 +74,8 @@ def pretrain(
         resume: continue the run in `out`.
         overwrite: replace the run in `out`.
         on_record: called with every record of the run.
-        overrides: sections and values, such as `size="mini", training={"steps": 1000}`; of the recipe's `data` section,
-            whose name is taken, by full name: `**{"data.length": 128}`.
+        overrides: sections and values, such as `size="mini", training={"steps": 1000}`. Keys of the recipe's `data`
+            section need their full name, since `data` is the corpora: `**{"data.length": 128}`.
     """
     folders = [data] if isinstance(data, str | Path) else data
     job = PretrainingJob(
@@ -90,7 +90,7 @@ def pretrain(
 
 
 def run_job(job: PretrainingJob, *, on_start: OnStart | None = None, on_record: OnRecord | None = None) -> RunResult:
-    """Run the job in this process, one of those of the run; callbacks are called on the main process."""
+    """Run the job in this process, which may be one of several; callbacks are called on the main process."""
     with process_group(), restore_threads():
         training_config = job.recipe.training
         process = current_process(training_config.device, training_config.precision)
@@ -156,7 +156,7 @@ class FillMaskSamples:
         filler = Filler.from_model(model, self._tokenizer)
         fillings[moment] = []
         for text in self._texts:
-            # At its edges a text may be tokenized into more tokens than it had, and be too long.
+            # A decoded passage may be tokenized into more tokens than before, and be too long.
             with suppress(InputError):
                 fillings[moment].append(filler.fill(text, top=3).to_dict())
         write_json(path, fillings)

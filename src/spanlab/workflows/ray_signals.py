@@ -25,7 +25,7 @@ class RunState:
 
 
 class RunSignals:
-    """The actor."""
+    """The actor: holds the stop signal for the workers and the outcome for the driver."""
 
     def __init__(self) -> None:
         self._outcome: Outcome | None = None
@@ -40,9 +40,9 @@ class RunSignals:
         if self._outcome is None:
             self._outcome = outcome
 
-    def request_stop(self, number: signal.Signals) -> None:
-        """Ask the run to stop."""
-        self._stop_signal = number
+    def request_stop(self, signum: signal.Signals) -> None:
+        """Ask the run to write a checkpoint and end."""
+        self._stop_signal = signum
 
 
 @dataclass(frozen=True)
@@ -77,9 +77,9 @@ class RemoteRunSignals:
 
         ray.get(self.actor.end.remote(outcome))
 
-    def request_stop(self, number: signal.Signals) -> None:
+    def request_stop(self, signum: signal.Signals) -> None:
         """Ask the run to write a checkpoint and end."""
-        self.actor.request_stop.remote(number)
+        self.actor.request_stop.remote(signum)
 
     def close(self) -> None:
         """Kill the actor: workers that are still running end at once."""

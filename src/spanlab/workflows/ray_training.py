@@ -35,7 +35,7 @@ ConfigStamp = tuple[int, int] | None
 
 @dataclass(frozen=True, kw_only=True)
 class _WorkerArguments:
-    """What every worker gets."""
+    """The arguments of every worker."""
 
     function: Callable[[PretrainingJob], RunResult]
     job: PretrainingJob
@@ -102,7 +102,7 @@ def _build_trainer(
     )
     failures = FailureConfig(max_failures=restarts, controller_failure_limit=STARTS - 1)
     trainer = TorchTrainer(
-        lambda: _work(arguments),
+        lambda: _run_worker(arguments),
         torch_config=TorchConfig(backend="cuda:nccl,cpu:gloo" if gpu else "gloo"),
         scaling_config=scaling,
         run_config=RunConfig(name="run", storage_path=str(storage), failure_config=failures),
@@ -171,12 +171,12 @@ def _storage_beside(out: Path) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _work(arguments: _WorkerArguments) -> None:
-    """The function of each worker."""
+def _run_worker(arguments: _WorkerArguments) -> None:
+    """Run the job on one worker; rank 0 reports the result, any rank an error."""
     signals, is_main = arguments.signals, dist.get_rank() == 0
     try:
         _change_directory(arguments.directory)
-        # Rank 0 decides for all workers, which might each see the run folder at another moment.
+        # Rank 0 decides for all workers: each might see another state of the run folder.
         jobs = [_current_job(arguments) if is_main else None]
         dist.broadcast_object_list(jobs, src=0)
         job = jobs[0]
@@ -202,7 +202,7 @@ def _change_directory(directory: str) -> None:
 
 
 def _current_job(arguments: _WorkerArguments) -> PretrainingJob | None:
-    """The job; with `resume` once its run has started; None if the run is over and Ray restarted a failed worker."""
+    """The job, with `resume` if its run has started; None if the run is over and Ray has restarted a failed worker."""
     state = arguments.signals.read()
     if state.closed or state.stop_signal is not None or state.outcome is not None:
         return None

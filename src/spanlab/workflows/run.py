@@ -74,13 +74,13 @@ def run_training(
         consumers = _consumers(training, config, notes, stack) if training.process.is_main else []
         if on_record is not None and training.process.is_main:
             consumers.append(on_record)
-        _call(on_begin_and_end, training, "before")
+        _call_hook(on_begin_and_end, training, "before")
         try:
             for record in training.records():
                 scores = record.metrics if record.split == "dev" else scores
                 for consume in consumers:
                     consume(record)
-            _call(on_begin_and_end, training, "after")
+            _call_hook(on_begin_and_end, training, "after")
         finally:
             if training.process.is_main:
                 write_report(run.path, sections())
@@ -106,12 +106,12 @@ def _consumers(
     return [metrics.log, *(tracker.log for tracker in trackers)]
 
 
-def _call(on_begin_and_end: OnBeginAndEnd | None, training: Training[Any], moment: Moment) -> None:
-    if on_begin_and_end is None:
+def _call_hook(hook: OnBeginAndEnd | None, training: Training[Any], moment: Moment) -> None:
+    if hook is None:
         return
-    model = training.unsharded_model()
+    model = training.unsharded_model()  # on all processes, since it gathers the shards
     if model is not None:
-        on_begin_and_end(model, training.run.path, moment)
+        hook(model, training.run.path, moment)
 
 
 def write_report(folder: Path, sections: tuple[Section, ...] = ()) -> None:

@@ -317,7 +317,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "no clusters": ({"text": TEXT}, "'clusters' is missing"),
     "empty cluster": ({"text": TEXT, "clusters": [[]]}, "cluster 0"),
     "empty span": ({"text": TEXT, "clusters": [[[4, 5]]]}, "no visible"),
-    "span is no pair of numbers": ({"text": TEXT, "clusters": [[["a", 4]]]}, "a span of cluster 0"),
+    "span is not a pair of numbers": ({"text": TEXT, "clusters": [[["a", 4]]]}, "a span of cluster 0"),
     "mention in two clusters": ({"text": TEXT, "clusters": [[[0, 4]], [[0, 4], [5, 8]]]}, "0 and 1"),
     "space at a span's edge": ({"text": TEXT, "clusters": [[[0, 5]]]}, "begins or ends with space"),
     "speakers": ({"text": TEXT, "clusters": [], "speakers": ["Anna"]}, "speakers"),

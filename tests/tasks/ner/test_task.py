@@ -162,7 +162,7 @@ def test_what_was_cut_off_is_said() -> None:
         ({"text": 3, "spans": []}, "wrong type", None),
         ({"text": "Anna left"}, "no spans", None),
         ({"text": "Anna left", "spans": [{"start": 0, "end": 4}]}, "incomplete span", None),
-        ({"text": "Anna left", "spans": [{"start": "0", "end": 4, "label": "PER"}]}, "offset is no number", None),
+        ({"text": "Anna left", "spans": [{"start": "0", "end": 4, "label": "PER"}]}, "offset is not a number", None),
         ({"text": "Anna left", "spans": [{"start": 0, "end": 4, "label": ""}]}, "empty label", None),
         ({"text": "Anna left", "spans": [{"start": 0, "end": 40, "label": "PER"}]}, "span outside the text", None),
         ({"text": "Anna left", "spans": [{"start": -1, "end": 4, "label": "PER"}]}, "span outside the text", None),

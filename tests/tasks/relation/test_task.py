@@ -269,7 +269,7 @@ def test_entities_must_be_given_where_they_are_not_found() -> None:
         ({"text": "Anna left", "entities": [{"start": 0, "end": 40, "label": "PER"}], "relations": []}, "span outside"),
         ({"relations": [{"head": 0, "tail": 2, "label": "x"}]}, "relation to a missing entity"),
         ({"relations": [{"head": -1, "tail": 1, "label": "x"}]}, "relation to a missing entity"),
-        ({"relations": [{"head": "0", "tail": 1, "label": "x"}]}, "index is no number"),
+        ({"relations": [{"head": "0", "tail": 1, "label": "x"}]}, "index is not a number"),
         ({"relations": [{"head": 0, "label": "x"}]}, "incomplete relation"),
         ({"relations": [{"head": 0, "tail": 1, "label": ""}]}, "empty label"),
         ({"relations": [{"head": 1, "tail": 1, "label": "x"}]}, "relation of an entity with itself"),
@@ -292,7 +292,7 @@ def test_problems_are_told_with_their_line(values: dict[str, Any], kind: str) ->
 def test_a_relation_told_twice_is_one_and_no_relation_is_none() -> None:
     twice = [{"head": 1, "tail": 2, "label": "met"}] * 2 + [{"head": 0, "tail": 1, "label": "no_relation"}]
     row = Row(values={"text": TEXT, "entities": ENTITIES, "relations": twice})
-    assert [(problem.kind, problem.serious) for problem in Relations.problems(row)] == [("doubled relation", False)]
+    assert [(problem.kind, problem.serious) for problem in Relations.problems(row)] == [("duplicate relation", False)]
     assert len(Relations.read(row, labelled=True).relations) == 1
 
 

@@ -203,7 +203,7 @@ def test_a_row_may_bring_its_own_limit() -> None:
     ("changes", "words"),
     [
         ({"limit": 0.0}, "'limit' is 0"),
-        ({"limit_by": "words"}, "there is no 'limit'"),
+        ({"limit_by": "words"}, "'limit' is not set"),
         ({"inter_layers": -1}, "'inter_layers' is -1"),
     ],
 )
@@ -228,7 +228,7 @@ DIRTY: list[tuple[dict[str, Any], str | None]] = [
     (ROWS[0], None),
     ({"sentences": [], "labels": []}, "no sentence"),
     ({"sentences": ["  "], "labels": [0]}, "no sentence"),
-    ({"sentences": SENTENCES[:3], "labels": [0, 1]}, "labels of another length"),
+    ({"sentences": SENTENCES[:3], "labels": [0, 1]}, "wrong number of labels"),
     ({"sentences": SENTENCES[1:3], "labels": [0, 2]}, "wrong label"),
     ({"sentences": SENTENCES[2:3], "labels": "1"}, "wrong type"),
     ({"sentences": ["A.", 3], "labels": [0, 1]}, "wrong type"),
@@ -239,7 +239,7 @@ DIRTY: list[tuple[dict[str, Any], str | None]] = [
     ({"summary": "A fog."}, "missing field"),
     ({"text": "Two fogs.", "summary": []}, "empty text"),
     ({"sentences": ["A.", ""], "labels": [1, 0]}, "blank sentence"),
-    ({"sentences": ["B.", "C."], "labels": [0, 0]}, "nothing key"),
+    ({"sentences": ["B.", "C."], "labels": [0, 0]}, "no sentence labelled 1"),
     ({"text": "Three fogs.", "summary": "Fogs.", "limit": "long"}, "wrong limit"),
 ]
 
@@ -251,9 +251,8 @@ def test_every_problem_with_its_line(tmp_path: Path) -> None:
     found = {finding.line: finding.kind for finding in report.findings}
     assert found == {line: kind for line, (_, kind) in enumerate(DIRTY, 1) if kind is not None}
     serious = {finding.line for finding in report.findings if finding.serious}
-    assert {line for line, (_, kind) in enumerate(DIRTY, 1) if kind in {"blank sentence", "nothing key"}} == (
-        set(found) - serious
-    )
+    warnings = {"blank sentence", "no sentence labelled 1"}
+    assert {line for line, (_, kind) in enumerate(DIRTY, 1) if kind in warnings} == set(found) - serious
     with pytest.raises(InputError, match=r"x:4: 2 labels for 3 sentences"):
         Summarisation.read(Row(values=DIRTY[3][0], path="x", line=4), labelled=True)
 

@@ -91,7 +91,7 @@ class Antecedents:
     """Coarse scores; minus infinity where there is none."""
 
     def distances(self) -> Tensor:
-        """(M, K) how many mentions back each lies."""
+        """(M, K) how many mentions back each antecedent is."""
         return torch.arange(len(self.index_MK), device=self.index_MK.device)[:, None] - self.index_MK
 
 
@@ -148,7 +148,7 @@ class CoarseScorer(nn.Module):
                 spelling_RC = compare_spelling(spelling_M2[start:end, None], spelling_M2[None, lowest:end])
                 score_RC = score_RC + self.spellings.weight.squeeze(1)[spelling_RC]
             blocks.append(_best_of_block(score_RC, prior_D, start, lowest, keep, reach))
-        if not blocks:  # mentions were given, but none
+        if not blocks:  # no mentions: the user gave an empty list
             empty_MK = vectors_MF.new_zeros(0, keep)
             return Antecedents(index_MK=empty_MK.long(), valid_MK=empty_MK.bool(), score_MK=empty_MK)
         index_MK, valid_MK, score_MK = (torch.cat(parts) for parts in zip(*blocks, strict=True))
@@ -195,7 +195,7 @@ class FineScorer(nn.Module):
         dropout: float,
         init_std: float = 0.02,
     ) -> None:
-        """`properties` says of each property of a pair how many values it has."""
+        """`properties`: the number of values of each property of a pair."""
         super().__init__()
         self.properties = nn.ModuleDict({name: nn.Embedding(size, property_width) for name, size in properties.items()})
         self.inner = nn.Linear(3 * features + len(properties) * property_width, inner_width)

@@ -47,11 +47,11 @@ class CorefLayers(Bounded):
 
     @property
     def segment_distances(self) -> int:
-        """How many have an embedding: those that occur in training."""
+        """The number of distances with an embedding: those that occur in training."""
         return max(2, self.max_segments or 16)
 
     def kept(self, tokens: int) -> int:
-        """The most mentions that are kept of so many tokens."""
+        """The largest number of mentions that are kept in `tokens` tokens."""
         return max(1, int(self.mention_ratio * tokens))
 
 
@@ -67,7 +67,7 @@ class CorefConfig(TaskConfig):
     segments: Literal["independent", "overlap"] = "independent"
     """Whether each token is in one segment, or in two whose hidden states are mixed."""
     singletons: bool | None = None
-    """Whether clusters of one mention are predicted; None: if the training data has such."""
+    """Whether clusters of one mention are predicted; None: if the training data has any."""
     speakers: bool | None = None
     """Property of a pair: whether the speaker is the same; None: if the training data has speakers."""
     genres: bool | None = None

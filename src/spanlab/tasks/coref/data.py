@@ -1,9 +1,9 @@
 """Documents with clusters of mentions: examples as users write them, and results.
 
-What enters is a row with a `text` and `clusters` of `[start, end]` in characters, the end exclusive; optional are
-`sentences` `[[start, end], …]`, `words` likewise, `speakers` `[[start, end, name], …]`, a `genre`, and `mentions`
-`[[start, end], …]`, which are then resolved in place of predicted ones. A row of GAP has a `pronoun` and two names, `a`
-and `b`, in place of clusters. What leaves are problems, examples with mentions in the order of the text, or results.
+Input: rows with a `text` and `clusters` of `[start, end]` in characters, the end exclusive; optionally `sentences`
+`[[start, end], …]`, `words` likewise, `speakers` `[[start, end, name], …]`, a `genre`, and `mentions`
+`[[start, end], …]`, which are resolved instead of predicted ones. A row of GAP has a `pronoun` and two names, `a` and
+`b`, instead of clusters. Output: problems of a row, examples with mentions in the order of the text, results.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -146,7 +146,7 @@ def parse_example(row: Row, *, labelled: bool) -> CorefExample:
         clusters=tuple(_ranges(cluster) for cluster in clusters or () if cluster),
         sentences=None if values.get("sentences") is None else _ranges(values["sentences"]),
         words=None if values.get("words") is None else _ranges(values["words"]),
-        speakers=tuple((a, b, str(name)) for a, b, name in values.get("speakers") or () if name is not None),
+        speakers=tuple((turn[0], turn[1], str(turn[2])) for turn in values.get("speakers") or () if turn[2] is not None),
         genre=None if values.get("genre") is None else str(values["genre"]),
         mentions=None if values.get("mentions") is None else tuple(sorted(set(_ranges(values["mentions"])))),
         question=question,
@@ -187,7 +187,8 @@ def _gap_problems(text: str, values: Mapping[str, Any], *, labelled: bool) -> It
             return
     start, end = values["pronoun"]
     if gender(text[start:end]) is None:
-        yield Problem(kind="no pronoun", cause=f"the pronoun is '{text[start:end]}'", fix="GAP asks about he and she")
+        cause = f"the pronoun is '{text[start:end]}'"
+        yield Problem(kind="no pronoun", cause=cause, fix="GAP has forms of he and she only")
     for name in ("a_coref", "b_coref"):
         if labelled and not isinstance(values.get(name), bool):
             yield Problem(kind="missing field", cause=f"'{name}' is {values.get(name)}", fix="write TRUE or FALSE")
@@ -251,14 +252,14 @@ def _range_problems(
     edges = _edges(value)
     if edges is None:
         cause = f"a span {where} is {clip_repr(value)}"
-        yield Problem(kind="span is no pair of numbers", cause=cause, fix="write [start, end]")
+        yield Problem(kind="span is not a pair of numbers", cause=cause, fix="write [start, end]")
         return
     start, end = edges
     yield from offset_problems(text, start, end, f"the span {start} to {end} {where}", repaired)
 
 
 def _edges(value: object) -> Range | None:
-    """Start and end, if the value is such a pair."""
+    """Start and end, if the value is a pair of integers."""
     if not isinstance(value, list | tuple) or len(value) != 2 or any(type(edge) is not int for edge in value):
         return None
     return value[0], value[1]

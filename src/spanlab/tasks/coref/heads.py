@@ -48,7 +48,7 @@ _FLOAT_BYTES = 4
 _PAIR_BYTES = 64  # of a pair in coarse scores: the score, its distance, its spelling, whether it is allowed
 _MAX_CANDIDATES, _MAX_ROWS = 65536, 1024  # larger blocks are no faster and exceed the caches
 _GB = 1e9
-_WORKING_SHARE = 0.5  # of what is left: the other half is for copies that torch makes
+_WORKING_SHARE = 0.5  # of the available memory; the other half is for copies that torch makes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +61,7 @@ class Rows:
 
 
 def plan_rows(layers: CorefLayers, *, tokens: int, candidates: int, width: int, features: int) -> Rows:
-    """Rows that stay within `layers.memory_gb` for a document; an error where not even one would.
+    """Rows that stay within `layers.memory_gb` for a document; an error if not even one row does.
 
     Args:
         layers: The settings of the head.
@@ -79,12 +79,12 @@ def plan_rows(layers: CorefLayers, *, tokens: int, candidates: int, width: int, 
         _PAIR_BYTES * min(layers.max_mentions + _MAX_ROWS, mentions),
         _FLOAT_BYTES * layers.antecedents * (3 * features + 5 * layers.inner_width),
     )
-    left = layers.memory_gb * _GB - fixed_bytes
-    rows = [int(_WORKING_SHARE * left / size) for size in row_bytes]
+    available_bytes = layers.memory_gb * _GB - fixed_bytes
+    rows = [int(_WORKING_SHARE * available_bytes / size) for size in row_bytes]
     if min(rows) < 1:
         needed = (fixed_bytes + max(row_bytes) / _WORKING_SHARE) / _GB
         cause = f"a document of {tokens:,} tokens needs {needed:.1f} GB, and memory_gb is {layers.memory_gb:g}"
-        raise InputError(cause, fix="split the document, or use a larger memory_gb or a smaller mention_ratio")
+        raise InputError(cause, fix="split the document, raise layers.memory_gb or lower layers.mention_ratio")
     return Rows(candidates=min(rows[0], _MAX_CANDIDATES), coarse=min(rows[1], _MAX_ROWS), fine=min(rows[2], _MAX_ROWS))
 
 
@@ -135,7 +135,7 @@ class CorefHead(Head):
         self.gate = nn.Linear(2 * width, 1) if overlap else None
         if self.gate is not None:
             init_weights(self.gate, std)
-        if mention_loss:  # most candidates are no mention, which need not be learned first
+        if mention_loss:  # most candidates are not mentions; start there instead of learning it first
             nn.init.constant_(self.mentions.outer.bias, -4.0)
 
     @override
@@ -274,7 +274,7 @@ class CorefHead(Head):
 
 
 def _properties(layers: CorefLayers, *, speakers: bool, genres: int) -> dict[str, int]:
-    """How many values each property of a pair has."""
+    """The number of values of each property of a pair."""
     sizes = {"distance": DISTANCES} if layers.distance else {}
     if layers.segment_distance:
         sizes["segment_distance"] = layers.segment_distances

@@ -1,7 +1,7 @@
 """A document as arrays, and any range of its segments as a sample: all in prediction, a random range in training.
 
-What enters are a document's units, segments and candidates; what leaves are samples whose positions count from the
-first token of their own first segment.
+Input: the units, segments and candidates of a document. Output: samples whose positions count from the first token of
+their first segment.
 
 Shapes: N tokens, C candidates, K segments.
 """
@@ -97,17 +97,17 @@ class Candidates:
 
     def find(self, spans: Sequence[Range]) -> Integers:
         """(len(spans),) the index of the candidate with these characters; -1 where there is none."""
-        wanted = np.array(spans, dtype=np.int64).reshape(-1, 2)
+        queries = np.array(spans, dtype=np.int64).reshape(-1, 2)
         if not len(self):
-            return np.full(len(wanted), -1)
-        width = int(max(self.ends.max(), wanted.max(initial=0))) + 1
-        keys, searched = self.starts * width + self.ends, wanted[:, 0] * width + wanted[:, 1]
+            return np.full(len(queries), -1)
+        base = int(max(self.ends.max(), queries.max(initial=0))) + 1
+        keys, query_keys = self.starts * base + self.ends, queries[:, 0] * base + queries[:, 1]
         order = np.argsort(keys, kind="stable")
-        nearest = order[np.minimum(np.searchsorted(keys, searched, sorter=order), len(keys) - 1)]
-        return np.where(keys[nearest] == searched, nearest, -1)
+        nearest = order[np.minimum(np.searchsorted(keys, query_keys, sorter=order), len(keys) - 1)]
+        return np.where(keys[nearest] == query_keys, nearest, -1)
 
     def select(self, chosen: Flags | Integers) -> "Candidates":
-        """Some of them."""
+        """The candidates at `chosen`, a mask or indices."""
         return Candidates(
             first=self.first[chosen],
             last=self.last[chosen],
@@ -154,10 +154,10 @@ def given_candidates(units: LabelUnits, spans: Sequence[Range]) -> Candidates:
 
 def _joined(enumerated: Candidates, given: Candidates) -> Candidates:
     """Both together, a span that is in both only once."""
-    doubled = enumerated.find(list(zip(given.starts.tolist(), given.ends.tolist(), strict=True)))
-    is_other = np.ones(len(enumerated), dtype=bool)
-    is_other[doubled[doubled >= 0]] = False
-    rest = enumerated.select(is_other)
+    duplicates = enumerated.find(list(zip(given.starts.tolist(), given.ends.tolist(), strict=True)))
+    is_unique = np.ones(len(enumerated), dtype=bool)
+    is_unique[duplicates[duplicates >= 0]] = False
+    rest = enumerated.select(is_unique)
     return _in_order(
         Candidates(
             first=np.concatenate([rest.first, given.first]),
@@ -193,7 +193,7 @@ class DocumentArrays:
         return self.window(0, len(self.segments))
 
     def for_training(self, limit: int) -> Sample:
-        """All segments, or if there are more than `limit`, a window of so many, drawn anew each time."""
+        """All segments; if there are more than `limit`, a random window of `limit` segments, drawn in every epoch."""
         if not limit or len(self.segments) <= limit:
             return self.whole()
         return replace(self.window(0, limit), draw=SegmentWindows(document=self, count=limit))
@@ -233,12 +233,12 @@ class DocumentArrays:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SegmentWindows:
-    """Windows of a long document's segments, as training draws them."""
+    """Draws windows of `count` segments from a long document, for training."""
 
     document: DocumentArrays
     count: int
 
     def __call__(self, random: np.random.Generator) -> Sample:
-        """A window, each as likely as the others."""
+        """A window, drawn uniformly."""
         start = int(random.integers(len(self.document.segments) - self.count + 1))
         return self.document.window(start, start + self.count)

@@ -1,11 +1,11 @@
-"""Coreference, end to end and coarse to fine (Lee et al. 2018; Joshi et al. 2019): which mentions refer to the same.
+"""Coreference resolution, end to end and coarse to fine (Lee et al. 2018; Joshi et al. 2019).
 
-A document is one sample: its segments are encoded independently, and the head sees all of them. Candidates are spans
-within a sentence; the best are kept, and each is given an antecedent or none. In training, a long document is
-represented by a range of its segments, drawn anew each time.
+Texts enter; clusters of mentions of the same entity leave. A document is one sample: its segments are encoded
+independently, and the head sees all of them. Candidates are spans within a sentence; the best are kept, and each gets
+an antecedent or none. In training, a long document is represented by a range of its segments, drawn in every epoch.
 
-Where the training data has clusters of one mention, mention scores have a loss of their own and such clusters are
-predicted; where it has none, a mention without a link is left out.
+If the training data has clusters of one mention (singletons), mention scores have a loss of their own and singletons
+are predicted; otherwise, mentions without a link are left out.
 """
 
 from collections.abc import Iterator, Sequence
@@ -142,8 +142,8 @@ class Coreference(Task[CorefExample, CorefResult]):
             begins = np.searchsorted(tokens.starts, [start for start, _ in sentences[1:]])
             windows = cut_segments(len(tokens), size, begins, np.flatnonzero(tokens.word_starts)[1:])
         if len(windows) > 1 and windower.long_text == "error":
-            cause = f"a document has {len(tokens)} tokens, and there is room for {size}"
-            raise InputError(cause, fix="use data.long_text=windows, or shorten it")
+            cause = f"a document has {len(tokens)} tokens, but a segment holds {size}"
+            raise InputError(cause, fix="use data.long_text=windows, or shorten the document")
         truncated = len(windows) > 1 and windower.long_text == "truncate"
         return windower.in_windows(tokens, windows[:1] if truncated else windows), truncated
 
@@ -158,7 +158,7 @@ class Coreference(Task[CorefExample, CorefResult]):
         return cluster_C
 
     def _check_units(self, example: CorefExample, units: LabelUnits, mentions: Sequence[Range]) -> None:
-        """Refuse a mention that cannot be a candidate, unless such are dropped."""
+        """Reject mentions that cannot be candidates, unless data.bad_rows=drop."""
         if self.config.data.bad_rows == "drop":
             return
         starts, ends = (np.array([span[edge] for span in mentions], dtype=np.int64) for edge in (0, 1))

@@ -1,7 +1,7 @@
 """Texts with entities: examples as users write them, and results.
 
-What enters is a row `{"text", "spans": [{"start", "end", "label"}]}`, offsets in characters, the end exclusive; what
-leaves are problems, examples, or results.
+Input: rows `{"text", "spans": [{"start", "end", "label"}]}`, offsets in characters, the end exclusive. Output: problems
+of a row, examples, results.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,7 @@ from spanlab.tasks.spans.html import draw_spans
 from spanlab.tasks.spans.labelled import TextSpan, read_spans, span_problems
 from spanlab.tasks.validation import Problem, read_id, text_problems
 
-_UNREADABLE = {"no spans", "incomplete span", "offset is no number", "empty label"}
+_UNREADABLE = {"no spans", "incomplete span", "offset is not a number", "empty label"}
 """Problems that make a prediction unreadable; any other prediction is scored as it is."""
 
 

@@ -1,7 +1,7 @@
-"""What every head of entity recognition provides, from the arrays of a window to the entities of a text.
+"""The interface of the entity recognition heads, from the arrays of a window to the entities of a text.
 
-A long text is computed in windows. Each unit, and each candidate span, belongs to the one window where it has most
-context, in training as in prediction; what decoding puts together is thus what one window alone computed.
+A long text is split into windows. Each unit, and each candidate span, is scored in the one window where it has most
+context, in training as in prediction, so decoding never has to merge two scores of the same unit.
 """
 
 from abc import ABC, abstractmethod
@@ -22,7 +22,7 @@ ScoredSpan = tuple[int, int, int, float]
 
 
 class EntityMethod(ABC):
-    """One way to recognise entities; a row of the task's table of heads."""
+    """Features, layers and decoding of one head; a row of `HEADS` in `task.py`."""
 
     represents_overlap: ClassVar[bool]
     """Whether two entities may share a character."""
@@ -40,7 +40,7 @@ class EntityMethod(ABC):
     def count_outputs(
         cls, config: NerConfig, entity_labels: Sequence[str], examples: Sequence[NerExample]
     ) -> tuple[int, ...]:
-        """How often each output is right in the training data, counted on the texts alone."""
+        """How often each output is the gold one in the training data, counted without a tokenizer."""
 
     @property
     def max_width(self) -> int | None:

@@ -1,8 +1,8 @@
 """Questions, contexts and answers: examples as users write them, and results.
 
-What enters is a row `{"question", "context", "answers": [{"text", "start"}]}`; `context` may be a list of documents,
-and an answer then names its own (`document`, from 0). What leaves are problems, examples, or results. An answer's text
-must stand at its `start`; if it occurs only once elsewhere, or has spaces at its edges, that is repaired.
+Input: rows `{"question", "context", "answers": [{"text", "start"}]}`; `context` may be a list of documents, and each
+answer then has the index of its `document`. Output: problems of a row, examples, results. The text of an answer must be
+at its `start`; `--fix` repairs spaces at its edges, and a wrong start if the text occurs only once in the context.
 """
 
 from collections.abc import Iterator, Mapping
@@ -89,7 +89,7 @@ def _question_problems(row: Row) -> Iterator[Problem]:
     yield from text_problems(row, "question")
     contexts = _contexts(row.values.get("context"))
     if not contexts:
-        yield Problem(kind="no context", cause="'context' is an empty list")
+        yield Problem(kind="no context", cause="'context' is an empty list", fix="give at least one document")
     for context in contexts:
         yield from text_problems(Row(values={"context": context}), "context")
 
@@ -120,7 +120,8 @@ def _answer_problems(
         )
         return
     if not _has_document(answer, contexts):
-        yield Problem(kind="no such document", cause=f"answer {index} has document {clip_repr(answer['document'])}")
+        cause = f"answer {index} has document {clip_repr(answer['document'])}, and there are {len(contexts)} documents"
+        yield Problem(kind="no such document", cause=cause, fix="count documents from 0")
         return
     text, start, context = answer["text"], answer["start"], contexts[answer.get("document", 0)]
     if not text.strip():

@@ -1,8 +1,7 @@
 """Scores of spans to answers: the best of each window, of all windows of a question, and their probabilities.
 
-All pairs of a start and an end at most `max_length` tokens apart lie in a band of the plane of pairs: one row a start,
-one column a length. So every pair is one sum in a matrix (N, A), and the best are one `topk`, for all windows of a
-batch together.
+The spans of at most `max_length` tokens form a matrix (N, A), one row a start and one column a length. So the scores of
+all spans are one sum, and the best are one `topk`, for all windows of a batch together.
 
 A span in the overlap of windows has a score in each; the highest counts. `merge_windows` needs only the `count` best of
 every window: a span among the best `count` of all has fewer than `count` better ones in its own window.
@@ -62,7 +61,7 @@ def band(start_N: Tensor, end_N: Tensor, stops_N: Tensor, max_length: int) -> Te
     Args:
         start_N: Logits of an answer's first token.
         end_N: Logits of its last token.
-        stops_N: Where the text that may hold the answer ends, for each token that may begin one; 0 for the others.
+        stops_N: Where the context of each token's window ends; 0 for tokens that are not in a context.
         max_length: A.
     """
     position_N = torch.arange(len(start_N), device=start_N.device)

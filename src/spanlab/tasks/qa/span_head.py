@@ -38,8 +38,8 @@ class AnswerSpanHead(Head):
     @override
     def count(self, batch: SampleBatch) -> int:
         """The windows without an answer, or with one that is a candidate."""
-        wide = (int(sample.targets["last"][0] - sample.targets["first"][0]) for sample in batch.samples)
-        return sum(width < self.max_answer for width in wide)
+        widths = (int(sample.targets["last"][0] - sample.targets["first"][0]) for sample in batch.samples)
+        return sum(width < self.max_answer for width in widths)
 
     @override
     def forward(self, encoded: Encoded) -> Scores:

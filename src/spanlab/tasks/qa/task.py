@@ -1,8 +1,8 @@
 """Extractive question answering: the span of a context that answers a question, or none.
 
-The question comes first, whole, and windows over the context follow. Answers of all windows, and of all documents of a
-question, compete; "no answer" wins if its score is higher than that of the best answer by more than a threshold, which
-is tuned on dev, kept with the model, and the same in evaluation, prediction and serving. The target of a window without
+A sequence is the question followed by a window of the context. Answers of all windows, and of all documents of a
+question, compete; "no answer" wins if its score exceeds that of the best answer by more than a threshold, which is
+tuned on dev, kept with the model, and the same in evaluation, prediction and serving. The target of a window without
 the answer is its null position, the [CLS] token.
 """
 
@@ -122,7 +122,7 @@ class QuestionAnswering(Task[QaExample, QaResult]):
     def decode(
         self, index: int, example: QaExample, samples: Sequence[Sample], outputs: Sequence[WindowAnswers]
     ) -> QaResult:
-        """The best answer of all windows, unless that of no answer is higher by more than the threshold."""
+        """The best answer of all windows, unless the score of no answer is higher by more than the threshold."""
         ranked = rank_answers(samples, outputs, self.config.n_best)
         threshold = self.fitted.thresholds.get(THRESHOLD)
         best = float(ranked.scores[0]) if len(ranked.scores) else -np.inf

@@ -1,8 +1,7 @@
 """Relations among the entities of a text: examples as users write them, and results.
 
-What enters is a row with `text`, `entities` and `relations`, whose `head` and `tail` are indices of entities, from 0;
-what leaves are problems, examples, or results. Entities stay in the order in which they were given, since relations
-refer to them by index.
+Input: rows with `text`, `entities` and `relations`, whose `head` and `tail` are indices of entities, from 0. Output:
+problems of a row, examples, results. Entities stay in the order given, since relations refer to them by index.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,13 +19,13 @@ from spanlab.tasks.validation import Problem, clip_repr, read_id, text_problems
 
 NO_RELATION = "no_relation"
 """A relation with this label says that there is none, as TACRED writes it."""
-_UNREADABLE = {"no entities", "incomplete span", "offset is no number", "empty label"}
+_UNREADABLE = {"no entities", "incomplete span", "offset is not a number", "empty label"}
 """Problems that make a prediction unreadable; any other prediction is scored as it is."""
 
 
 @dataclass(frozen=True, kw_only=True, order=True)
 class TextRelation:
-    """From entity `head` to entity `tail`, by their index among the entities of the text."""
+    """A gold relation from entity `head` to entity `tail`, which are indices of the entities of the text."""
 
     head: int
     tail: int
@@ -56,7 +55,7 @@ Clusters = Sequence[Sequence[Sequence[int]]]
 
 @dataclass(frozen=True, kw_only=True)
 class ScoredRelation:
-    """From entity `head` to entity `tail`, by their index in the result."""
+    """A predicted relation from entity `head` to entity `tail`, which are indices of the entities of the result."""
 
     head: int
     tail: int
@@ -101,7 +100,7 @@ def _for_scorer(
 
 
 def example_problems(row: Row, *, labelled: bool) -> Iterator[Problem]:
-    """Everything that is wrong with a row; without `labelled`, with its text and its entities if it has any."""
+    """Everything that is wrong with a row; without `labelled`, only with its text and given entities."""
     problems = list(text_problems(row, "text"))
     yield from problems
     if any(problem.serious for problem in problems):
@@ -114,7 +113,7 @@ def example_problems(row: Row, *, labelled: bool) -> Iterator[Problem]:
 
 
 def relation_problems(row: Row, entities: int) -> Iterator[Problem]:
-    """What is wrong with the relations of a row with so many entities."""
+    """What is wrong with the relations of a row that has `entities` entities."""
     relations = row.values.get("relations")
     if not isinstance(relations, list):
         cause = (
@@ -122,7 +121,7 @@ def relation_problems(row: Row, entities: int) -> Iterator[Problem]:
             if relations is None
             else f"'relations' is {clip_repr(relations)}; it must be a list"
         )
-        yield Problem(kind="no relations", cause=cause, fix='a text without any has "relations": []')
+        yield Problem(kind="no relations", cause=cause, fix='a text without relations has "relations": []')
         return
     seen = set()
     for index, relation in enumerate(relations):
@@ -130,7 +129,7 @@ def relation_problems(row: Row, entities: int) -> Iterator[Problem]:
         if problem is not None:
             yield problem
         elif (key := (relation["head"], relation["tail"], relation["label"])) in seen:
-            yield Problem(kind="doubled relation", cause=f"relation {index} is a duplicate", serious=False)
+            yield Problem(kind="duplicate relation", cause=f"relation {index} is a duplicate", serious=False)
         else:
             seen.add(key)
 
@@ -147,7 +146,7 @@ def _problems_of_relation(
     for name in ("head", "tail"):
         where = f"'{name}' of relation {index} is {clip_repr(relation[name])}"
         if type(relation[name]) is not int:
-            yield Problem(kind="index is no number", cause=f"{where}; it must be the index of an entity")
+            yield Problem(kind="index is not a number", cause=f"{where}; it must be the index of an entity")
         elif not 0 <= relation[name] < entities:
             cause = f"{where}, and there are {entities} entities"
             yield Problem(kind="relation to a missing entity", cause=cause, fix="count entities from 0")
@@ -155,7 +154,7 @@ def _problems_of_relation(
         cause = f"'label' of relation {index} is {clip_repr(relation['label'])}; it must be text"
         yield Problem(kind="empty label", cause=cause)
     if relation["head"] == relation["tail"]:
-        cause = f"relation {index} leads from entity {relation['head']} to itself"
+        cause = f"relation {index} is from entity {relation['head']} to itself"
         yield Problem(kind="relation of an entity with itself", cause=cause, fix="leave it out")
 
 

@@ -14,7 +14,7 @@ from spanlab.metrics.relations import EntityRelations, by_boundaries, by_boundar
 from spanlab.tasks.relation.data import RelationResult, ScoredRelation
 
 THRESHOLDS = tuple(round(0.05 * step, 2) for step in range(1, 20))
-"""Those tried on dev."""
+"""Candidates that are tried on dev."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -64,7 +64,7 @@ def merge_pairs(
 
 
 def best_threshold(gold: Sequence[EntityRelations], results: Sequence[RelationResult], *, typed: bool) -> float:
-    """The threshold with the best micro F1; of equals the one nearest to a half."""
+    """The threshold with the best micro F1; of ties, the one nearest to 0.5."""
     keys = by_boundaries_and_types if typed else by_boundaries
     is_correct: list[bool] = []
     scores: list[float] = []

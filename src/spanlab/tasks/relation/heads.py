@@ -1,9 +1,9 @@
-"""What every head of relation extraction provides, and what those that score pairs of spans share.
+"""The interface of the relation extraction heads, and the pair scorer of those that score pairs of spans.
 
 A pair is scored from the vectors of its two spans, the text between them, the types of the two entities, and their
-order. Each relation is decided by itself, so a pair may have several.
+order. Each relation is an independent binary decision, so a pair may have several.
 
-Every window has all spans that it holds, so that two entities are a pair wherever a window holds both.
+A window has all spans inside it, so two entities are scored as a pair in every window that contains both.
 
 Shapes: N tokens, D width, S spans, P pairs, K spans that are in a pair, R relations, H inner width.
 """
@@ -36,7 +36,7 @@ _MAX_PAIRS = 100_000
 
 
 class RelationMethod(ABC):
-    """One way to extract relations; a row of the task's table of heads."""
+    """Encoding, layers and decoding of one head; a row of `HEADS` in `task.py`."""
 
     predicts_entities: ClassVar[bool] = False
     """If false, entities come with the text."""
@@ -76,14 +76,14 @@ def given_entities(example: RelationExample) -> tuple[Entity, ...]:
 
 
 def check_entity_label(label: str, known: Sequence[str]) -> None:
-    """Refuse the label of a given entity that the training data did not have."""
+    """Reject a label of a given entity that is not in the training data."""
     if label not in known:
         cause = f"unknown entity label '{label}'{did_you_mean(label, known)}"
-        raise InputError(cause, fix=f"known are {', '.join(known)}")
+        raise InputError(cause, fix=f"use one of {', '.join(known)}")
 
 
 def all_pairs(count: int) -> tuple[Integers, Integers]:
-    """(P,) and (P,): heads and tails of all ordered pairs of `count` things, none with itself."""
+    """(P,) and (P,): heads and tails of all ordered pairs of different indices below `count`."""
     heads, tails = np.divmod(np.arange(count * count, dtype=np.int64), max(1, count))
     different = heads != tails
     return heads[different], tails[different]
@@ -184,7 +184,7 @@ class PairScorer(nn.Module):
 
 
 def _between(head: Spans, tail: Spans, head_first_P: Tensor) -> Spans:
-    """From the end of the one span to the start of the other, both included, so that it is never empty."""
+    """The tokens from the end of one span to the start of the other, both included, so that it is never empty."""
     end_P = torch.where(head_first_P, head.last_S, tail.last_S)
     start_P = torch.where(head_first_P, tail.first_S, head.first_S)
     first_P, last_P = torch.minimum(end_P, start_P), torch.maximum(end_P, start_P)

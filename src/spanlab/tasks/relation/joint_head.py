@@ -1,8 +1,8 @@
 """`head=joint`: entities and relations in one pass, from the text alone.
 
-Every candidate span is labelled first. Scored are the pairs of the gold entities in training, and of the predicted
-entities in prediction. Every window has all candidates that it holds; whether a candidate is an entity is decided by
-the window that gives its middle most context (`is_best`).
+Every candidate span is labelled first. Then pairs are scored: of the gold entities in training, of the predicted
+entities in prediction. A window has all candidates inside it; whether a candidate is an entity is decided in the window
+that gives its middle most context (`is_best`).
 
 Shapes: S spans, L entity labels with "none" first, P pairs, R relations, H inner width.
 """

@@ -1,13 +1,13 @@
-"""Entity markers: tokens that show an encoder which two entities of a text it is asked about.
+"""Entity markers: tokens that mark the two entities of a text whose relation is classified.
 
-What enters are the tokens of a text and a pair of its entities; what leaves is the same text with the pair marked:
+Input: the tokens of a text and a pair of its entities. Output: the same text with the pair marked:
 
-- `text`: `[E1] Anna [/E1]` around the words, whatever the entity is;
-- `type`: `[E1:PER]` in place of the words, as SpanBERT was fine-tuned on TACRED: names cannot be memorised;
+- `text`: `[E1] Anna [/E1]` around the words, for entities of any type;
+- `type`: `[E1:PER]` instead of the words, as SpanBERT was fine-tuned on TACRED: names cannot be memorised;
 - `both`: `[E1:PER] Anna [/E1:PER]` around the words.
 
-A marker is one of the vocabulary's unused tokens where it has enough of them, as BERT's has; else it is spelled out in
-ordinary tokens, so that it works with any tokenizer and no embedding is added.
+Markers are unused tokens of the vocabulary, if it has enough of them, as BERT's does; otherwise they are spelled out in
+ordinary tokens, which works with any tokenizer. No embedding is added.
 """
 
 import re

@@ -4,8 +4,8 @@ A pair is either two entities in the order of the text, whose class includes the
 head and a tail that are marked as such (TACRED), which takes two sequences a pair. transformers has a class for such a
 model.
 
-Of a text beyond a model's length, each pair is seen in the window around it. Entities that no window can hold together
-are not classified, and have no relation.
+In a text longer than the model's sequences, each pair is classified in the window around it. A pair too far apart for
+one window is not classified, and has no relation.
 """
 
 from collections.abc import Iterator, Sequence
@@ -85,11 +85,11 @@ class MarkedPairs(RelationMethod):
             if first is None or second is None:
                 continue
             labels = [entities[entity].label for entity in pair]
-            seen = _window_around(tokens, (first, second), windower, markers.added_tokens(labels))
-            if seen is None:
+            around = _window_around(tokens, (first, second), windower, markers.added_tokens(labels))
+            if around is None:
                 continue
-            text, pair_in_text, truncated = seen
-            marked, is_fixed = markers.mark(text, pair_in_text, labels)
+            window_tokens, window_pair, truncated = around
+            marked, is_fixed = markers.mark(window_tokens, window_pair, labels)
             window = windower.single(marked)[0]
             fixed = np.zeros(len(window.sequence), bool)
             fixed[window.first_start : window.first_start + len(is_fixed)] = is_fixed

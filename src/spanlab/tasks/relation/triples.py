@@ -1,9 +1,9 @@
 """The relations of a document as triples with their source.
 
-What enters is a result, with coreference clusters of the same text or none; what leaves is a `Triple` for each
-occurrence. The entities of a cluster are one, under the longest of their names. Across documents only names identify
-entities: two people of one name can be told apart by the sources of their triples alone. `inference/writers.py` writes
-triples as a table (CSV) and as a graph (N-Triples).
+Input: a result, optionally with coreference clusters of the same text. Output: a `Triple` for each occurrence of a
+relation. The entities of a cluster are merged under the longest of their names. Across documents, entities are
+identified by name only: two people with the same name differ only in the sources of their triples.
+`inference/writers.py` writes triples as a table (CSV) and as a graph (N-Triples).
 """
 
 from collections import Counter
@@ -15,7 +15,7 @@ from spanlab.tasks.relation.data import Clusters, RelationResult
 
 @dataclass(frozen=True, kw_only=True)
 class Node:
-    """An entity, whatever its mentions in a document."""
+    """An entity of a document, with all its mentions merged."""
 
     name: str
     label: str
@@ -40,7 +40,7 @@ class Triple:
 
 
 def document_triples(result: RelationResult, clusters: Clusters = ()) -> Iterator[Triple]:
-    """The relations of one document, its entities merged by the clusters; none of an entity with itself."""
+    """The relations of one document, with entities merged by cluster; relations within an entity are left out."""
     nodes = name_entities(result, clusters)
     for relation in result.relations:
         subject, object_ = nodes[relation.head], nodes[relation.tail]

@@ -66,7 +66,7 @@ def _shape_problems(index: int, value: Any) -> Iterator[Problem]:  # noqa: ANN40
     for name in ("start", "end"):
         if type(value[name]) is not int:
             cause = f"'{name}' of span {index} is {clip_repr(value[name])}; it must be a whole number"
-            yield Problem(kind="offset is no number", cause=cause)
+            yield Problem(kind="offset is not a number", cause=cause)
     if not isinstance(value["label"], str) or not value["label"].strip():
         cause = f"'label' of span {index} is {clip_repr(value['label'])}; it must be text"
         yield Problem(kind="empty label", cause=cause)

@@ -14,7 +14,7 @@ LimitUnit = Literal["sentences", "words", "ratio"]
 
 @dataclass(frozen=True, kw_only=True)
 class Limit:
-    """The longest a summary may be."""
+    """The maximum length of a summary."""
 
     amount: float
     unit: LimitUnit = "sentences"
@@ -27,7 +27,7 @@ class Limit:
             raise ConfigError(f"'limit' is {self.amount:g}; a ratio is at most 1")
 
     def budget(self, words: Sequence[int]) -> "Budget":
-        """For a text whose sentences have so many words; at least the shortest sentence fits."""
+        """The budget for a text; `words`: the number of words of each sentence. At least the shortest sentence fits."""
         costs = [1] * len(words) if self.unit == "sentences" else words
         total = self.amount * sum(words) if self.unit == "ratio" else self.amount
         return Budget(costs=costs, total=max(total, min(costs)))
@@ -35,7 +35,7 @@ class Limit:
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """What each sentence of a text costs, and what all chosen ones together may."""
+    """The cost of each sentence of a text, and the maximum for all chosen ones together."""
 
     costs: Sequence[int]
     total: float
@@ -70,4 +70,4 @@ class SummarisationConfig(TaskConfig):
         if self.limit is not None:
             Limit(amount=self.limit, unit=self.limit_by)
         elif self.limit_by != "sentences":
-            raise ConfigError(f"'limit_by' is {self.limit_by}, and there is no 'limit'", fix="give a limit")
+            raise ConfigError(f"'limit_by' is {self.limit_by}, but 'limit' is not set", fix="set limit as well")

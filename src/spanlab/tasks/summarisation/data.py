@@ -1,9 +1,9 @@
 """Texts and their summaries: examples as users write them, and results.
 
-What enters is a row of one of three shapes: `{"sentences": [], "labels": []}` with a 1 for every sentence of the
-summary; `{"text", "summary"}`; or SciTLDR's `{"source": [], "source_labels": [], "target": []}`. A summary may be a
-list of alternatives. `limit` and `limit_by` of a row override those of the model. What leaves are problems, examples,
-or results; a list of sentences is joined to a text, and offsets count in that.
+Input: rows of one of three shapes: `{"sentences": [], "labels": []}` with a 1 for every sentence of the summary;
+`{"text", "summary"}`; or SciTLDR's `{"source": [], "source_labels": [], "target": []}`. A summary may be a list of
+alternatives. `limit` and `limit_by` of a row override those of the model. Output: problems of a row, examples, results.
+A list of sentences is joined to one text, and offsets refer to that.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,7 +35,7 @@ class SummaryExample:
     text: str
     spans: tuple[tuple[int, int], ...]
     labels: tuple[int, ...] | None = None
-    """0 or 1 a sentence; None where only references are given."""
+    """0 or 1 for each sentence; None if only references are given."""
     references: tuple[str, ...] = ()
     limit: Limit | None = None
     """In place of the model's."""
@@ -85,11 +85,11 @@ def example_problems(row: Row, *, labelled: bool) -> Iterator[Problem]:
     problems = list(_document_problems(row))
     yield from problems
     if labelled and not any(problem.serious for problem in problems):
-        yield from _key_problems(row)
+        yield from _target_problems(row)
 
 
 def _document_problems(row: Row) -> Iterator[Problem]:
-    document = _first(row.values, _DOCUMENTS)
+    document = _first_value(row.values, _DOCUMENTS)
     if isinstance(document, list | tuple):
         yield from _sentence_problems(document)
     else:
@@ -114,14 +114,14 @@ def _sentence_problems(sentences: Sequence[Any]) -> Iterator[Problem]:
             yield Problem(kind="blank sentence", cause=cause, serious=False)
 
 
-def _key_problems(row: Row) -> Iterator[Problem]:
-    """Problems of labels and references."""
-    labels, summary = _first(row.values, _LABELS), _first(row.values, _SUMMARIES)
+def _target_problems(row: Row) -> Iterator[Problem]:
+    """Problems of labels and reference summaries."""
+    labels, summary = _first_value(row.values, _LABELS), _first_value(row.values, _SUMMARIES)
     if labels is None and summary is None:
         fix = 'write "summary": "…", or "labels": [] beside "sentences"'
         yield Problem(kind="missing field", cause="a summary or labels are missing", fix=fix)
     if labels is not None:
-        yield from _label_problems(labels, _first(row.values, _DOCUMENTS))
+        yield from _label_problems(labels, _first_value(row.values, _DOCUMENTS))
     if summary is not None:
         for reference in _alternatives(summary):
             yield from text_problems(Row(values={"summary": reference}), "summary")
@@ -137,23 +137,23 @@ def _label_problems(labels: Any, document: Any) -> Iterator[Problem]:  # noqa: A
         yield Problem(kind="labels without sentences", cause="there are labels, but no list of sentences", fix=fix)
     elif len(labels) != len(document):
         cause = f"{len(labels)} labels for {len(document)} sentences"
-        yield Problem(kind="labels of another length", cause=cause, fix="give each sentence a label")
+        yield Problem(kind="wrong number of labels", cause=cause, fix="give each sentence a label")
     elif any(not isinstance(label, int) or label not in (0, 1) for label in labels):
         yield Problem(kind="wrong label", cause=f"'labels' is {clip_repr(labels)}; a label is 0 or 1")
     elif not any(label and sentence.strip() for label, sentence in zip(labels, document, strict=True)):
-        yield Problem(kind="nothing key", cause="no sentence is labelled 1", serious=False)
+        yield Problem(kind="no sentence labelled 1", cause="no sentence is labelled 1", serious=False)
 
 
 def parse_example(row: Row, *, labelled: bool) -> SummaryExample:
     """A row without serious problems as an example."""
     values = row.values
-    document = _first(values, _DOCUMENTS)
+    document = _first_value(values, _DOCUMENTS)
     text, spans = _joined(document) if not isinstance(document, str) else (document, tuple(sentence_spans(document)))
     name = values.get("id", values.get("paper_id"))
     example = SummaryExample(id=None if name is None else str(name), text=text, spans=spans, limit=_read_limit(row))
     if not labelled:
         return example
-    labels, summary = _first(values, _LABELS), _first(values, _SUMMARIES)
+    labels, summary = _first_value(values, _LABELS), _first_value(values, _SUMMARIES)
     if labels is None:
         return replace(example, references=tuple(_alternatives(summary)))
     kept = tuple(int(label) for label, sentence in zip(labels, document, strict=True) if sentence.strip())
@@ -184,7 +184,8 @@ def _read_limit(row: Row) -> Limit | None:
     return Limit(amount=float(amount), unit=unit)
 
 
-def _first(values: Mapping[str, Any], names: Sequence[str]) -> Any:  # noqa: ANN401
+def _first_value(values: Mapping[str, Any], names: Sequence[str]) -> Any:  # noqa: ANN401
+    """The value of the first of these fields that the row has."""
     return next((values[name] for name in names if values.get(name) is not None), None)
 
 

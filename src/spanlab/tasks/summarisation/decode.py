@@ -1,8 +1,8 @@
 """The sentences of a summary within a limit: the best by their scores, the lead, or the oracle's choice.
 
 Trigram blocking is the rule of BERTSUM: a sentence that shares three words in a row with a better one is skipped. A
-summary always has a sentence: where all exceed the limit, a shortest one. The oracle chooses the sentences closest to a
-reference by ROUGE: training labels where only a reference is given, and the upper bound that a model is compared with.
+summary has at least one sentence: if all exceed the limit, a shortest one. The oracle chooses the sentences closest
+to a reference by ROUGE; they are the training labels if only a reference is given, and an upper bound for models.
 """
 
 from collections import Counter

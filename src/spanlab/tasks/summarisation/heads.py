@@ -1,8 +1,8 @@
 """The head of extractive summaries: a logit for each sentence of being in the summary.
 
-What enters are hidden states of all windows of a document. The vectors of a document's sentences, from whatever window,
-pass together through a few Transformer layers with sinusoidal positions (Liu and Lapata 2019); sentences of different
-documents do not attend to each other.
+Input: the hidden states of all windows of a document. The vectors of its sentences, from all windows, pass together
+through a few Transformer layers with sinusoidal positions (Liu and Lapata 2019); sentences of different documents do
+not attend to each other.
 
 Shapes: N tokens, P tokens that represent sentences, K sentences, S samples (documents), D width.
 """

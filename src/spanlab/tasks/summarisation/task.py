@@ -1,9 +1,9 @@
-"""Extractive summarisation: the sentences of a text that say most, as BERTSUM chooses them.
+"""Extractive summarisation: the most important sentences of a text, as BERTSUM selects them.
 
-A text enters, of any length, or a list of sentences; the chosen sentences leave with their characters, and the summary
-they make. Every sentence is scored together with all others of its document, the best are taken up to a limit, and one
-that repeats a better one is skipped. Where only a reference summary is given, the training labels are the sentences
-closest to it by ROUGE (the oracle). Scores are reported beside those of the first sentences (lead) and of the oracle.
+A text of any length or a list of sentences enters; the selected sentences with their offsets, and the summary, leave.
+All sentences of a document are scored together, the best are taken up to a limit, and sentences that repeat a better
+one are skipped. If only a reference summary is given, the training labels are the sentences closest to it by ROUGE (the
+oracle). Scores are reported beside those of two baselines: the first sentences (lead) and the oracle.
 
 Shapes: K sentences.
 """

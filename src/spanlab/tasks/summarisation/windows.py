@@ -1,7 +1,7 @@
 """A document to windows, and the positions of its sentences in them.
 
-What enters are the tokens of a document and the characters of its sentences; what leaves are all its windows, and the
-tokens that represent each sentence. A token counts in the window where it has most context, so a sentence may take its
+Input: the tokens of a document and the offsets of its sentences. Output: all its windows, and the positions of the
+tokens that represent each sentence. A token is taken from the window where it has most context, so a sentence may have
 tokens from two windows; the head sees the sentences of all windows together.
 
 A sentence is the mean of its tokens, or, as in BERTSUM, one [CLS] before it: sentences are then separated by
@@ -65,7 +65,7 @@ def cut_document(
 
 
 def _sentence_of_tokens(spans: tuple[tuple[int, int], ...], tokens: Tokens) -> Integers:
-    """(N,) the sentence in which each token ends; a token between two belongs to the first."""
+    """(N,) the sentence in which each token ends; tokens between two sentences belong to the first."""
     last = np.maximum(tokens.ends - 1, tokens.starts)
     sentences = np.searchsorted([start for start, _ in spans], last, side="right") - 1
     return np.maximum.accumulate(np.maximum(sentences, 0)).astype(np.int64)
