@@ -42,7 +42,9 @@ def test_pairs_none_of_which_has_a_label_are_a_loss_of_zero() -> None:
 def test_single_segments_are_refused() -> None:
     batch = TensorBatch.from_examples(batch_of(random_sequences(2)))
     objective = NextSentence(SentencePairHead(CONFIG))
-    with pytest.raises(InputError, match="needs sentence pairs, but the examples have one segment; read the data as sentence"):
+    with pytest.raises(
+        InputError, match="needs sentence pairs, but the examples have one segment; read the data as sentence"
+    ):
         objective(encode(TransformerEncoder(CONFIG), batch), batch)
 
 

@@ -146,7 +146,9 @@ def parse_example(row: Row, *, labelled: bool) -> CorefExample:
         clusters=tuple(_ranges(cluster) for cluster in clusters or () if cluster),
         sentences=None if values.get("sentences") is None else _ranges(values["sentences"]),
         words=None if values.get("words") is None else _ranges(values["words"]),
-        speakers=tuple((turn[0], turn[1], str(turn[2])) for turn in values.get("speakers") or () if turn[2] is not None),
+        speakers=tuple(
+            (turn[0], turn[1], str(turn[2])) for turn in values.get("speakers") or () if turn[2] is not None
+        ),
         genre=None if values.get("genre") is None else str(values["genre"]),
         mentions=None if values.get("mentions") is None else tuple(sorted(set(_ranges(values["mentions"])))),
         question=question,

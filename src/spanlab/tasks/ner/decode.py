@@ -2,8 +2,8 @@
 
 Tag 0 is O; label i has the tags B = 1 + 2i and I = 2 + 2i. A sequence is valid if every I follows a B or an I of the
 same label. `best_tags` is Viterbi under that constraint alone: where the argmax of every unit is a valid sequence, it
-is the answer, and only other sequences are searched. Because only I is constrained, a step costs one maximum over all tags
-and one comparison a label, not tags squared.
+is the answer, and only other sequences are searched. Because only I is constrained, a step costs one maximum over all
+tags and one comparison a label, not tags squared.
 
 Shapes: U units of all sequences, C tags, L labels, B sequences.
 """
