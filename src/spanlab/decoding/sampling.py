@@ -27,11 +27,11 @@ Ending = Literal["stop", "length", "positions"]
 
 @dataclass(frozen=True, kw_only=True)
 class DecodingConfig(Bounded):
-    """How tokens are chosen."""
+    """Settings of text generation."""
 
     max_new_tokens: Annotated[int, AtLeast(1)] = 50
     temperature: Annotated[float, AtLeast(0), Below(math.inf)] = 1.0
-    """What logits are divided by before a token is drawn; 0 chooses the likeliest token (greedy search)."""
+    """Divisor of the logits before a token is drawn; 0 chooses the likeliest token (greedy search)."""
     top_k: Annotated[int, AtLeast(1)] | None = None
     """Draw among the k likeliest tokens only."""
     top_p: Annotated[float, Above(0), AtMost(1)] | None = None
@@ -60,9 +60,9 @@ class Decoded:
     ids: tuple[int, ...]
     """Without the prompt and without a stop token."""
     ended: Ending
-    """By a stop token, at `max_new_tokens`, or at the last position of the model."""
+    """Why the text ended: a stop token, `max_new_tokens`, or the last position of the model."""
     log_probability: float
-    """Of the ids and the stop token, under the model itself (temperature 1, all tokens)."""
+    """Log-probability of the ids and the stop token under the model itself (temperature 1, all tokens)."""
 
 
 def decode_tokens(continuation: Continuation, config: DecodingConfig) -> list[Decoded]:

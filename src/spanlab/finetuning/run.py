@@ -121,7 +121,7 @@ class FinetuningRun:
         return MultiTaskNetwork(self.encoder, heads, weights, adapters=adapters, learn_weights=learn_weights)
 
     def _adapters_config(self, head: Head, *, embedding: bool) -> TaskAdapterConfig:
-        """Which parameters a task has inside the encoder; with a frozen encoder, adapters and a pooler."""
+        """The parameters of a task inside the encoder; an added task, with a frozen encoder, has LoRA and a pooler."""
         if self._add_as is None:
             return TaskAdapterConfig(embedding=embedding)
         tuning = self._shared.tuning
@@ -257,6 +257,6 @@ def _read_tasks(task: str, config: RunConfig, *, train: str, dev: str | None, na
     if not isinstance(config, MultitaskConfig):
         return (TaskData(TaskEntry(name=name, task=task, train=train, dev=dev), config),)
     if dev is not None:
-        raise ConfigError("each task of the list has a dev file of its own", fix="write dev: … in the list, not --dev")
+        raise ConfigError("--dev cannot be used with a list of tasks", fix="write dev: … for each task of the list")
     entries = read_task_list(train)
     return tuple(TaskData(entry, task_config(entry, source, config)) for entry, source in entries)

@@ -58,7 +58,7 @@ class TaskData:
             check_known_labels(self.task, self.dev)
         self.samples: list[Sample] = []
         self.scores: Scores | None = None
-        """Of the last evaluation on dev."""
+        """Scores of the last evaluation on dev."""
         self._windower: Windower | None = None
         self._long_texts = 0
         self._dev_samples: Sequence[Sample] | None = None

@@ -66,7 +66,7 @@ TITLES: Mapping[str, str] = MappingProxyType(
 EVALUATIONS = 4
 """Evaluations on dev, and checkpoints, of a run."""
 LANGUAGE = "en"
-"""Of the passages; the packaged MiniLM is English."""
+"""The language of the passages; the packaged MiniLM is English."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +81,7 @@ class QuickstartTask:
     """Columns of the table, the main metric first."""
     batch_size: int
     lr: float
-    """Of the small models, with and without pre-training."""
+    """Learning rate of the small models, with and without pre-training."""
     minilm_lr: float
 
 
@@ -157,6 +157,6 @@ def seconds_for(run: str, remaining_runs: Sequence[str], seconds: float) -> floa
 
 
 def all_outputs() -> tuple[str, ...]:
-    """The names of everything that a quickstart writes beside its journal."""
+    """The names of everything that a quickstart writes, except for its journal."""
     folders = (TEXT, TOKENIZER, CORPUS, UNTRAINED, MINILM_CORPUS, *(task.name for task in TASKS))
     return (*folders, *SHARES, SCORES, REPORT)

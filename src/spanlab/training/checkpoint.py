@@ -49,7 +49,7 @@ class Progress:
     recent_loss: float | None = None
     """Running mean of the loss, for the detection of spikes."""
     loss_scale: float | None = None
-    """Of the gradient scaler, with fp16."""
+    """The scale of the fp16 gradient scaler."""
     evaluated: int = 0
     """The step of the last evaluation."""
 

@@ -49,9 +49,9 @@ class TrainingConfig(Bounded):
     final_lr: Annotated[float, AtLeast(0), AtMost(1)] = 0.0
     """The final learning rate, as a share of `lr`."""
     power: float = 1.0
-    """Of the polynomial schedule."""
+    """schedule=polynomial: the exponent."""
     decay_share: Annotated[float, AtLeast(0), AtMost(1)] = 0.1
-    """Of the warmup-stable-decay schedule: the share of steps at the end in which the learning rate falls."""
+    """schedule=warmup-stable-decay: the share of steps at the end over which the learning rate falls."""
     decay_from_start: bool = False
     """The decay is counted from step 0 instead of the end of the warm-up, as in BERT's own code."""
 
@@ -80,10 +80,10 @@ class TrainingConfig(Bounded):
     spike_factor: float = 3.0
     """A loss above this many times its recent mean is reported."""
     track: tuple[Literal["tensorboard", "wandb", "mlflow", "trackio"], ...] = ()
-    """Trackers beside metrics.jsonl."""
+    """Trackers in addition to metrics.jsonl."""
 
     def total_steps(self, steps_per_epoch: float) -> int:
-        """All steps of the run."""
+        """The number of steps of the run."""
         if self.steps is not None:
             return self.steps
         if self.epochs is None:

@@ -13,7 +13,7 @@ from spanlab.training.config import TrainingConfig
 
 
 def learning_rate_factor(step: int, total: int, config: TrainingConfig) -> float:
-    """What `lr` is multiplied by in step `step` (from 0) of `total`."""
+    """The factor on `lr` in step `step` (from 0) of `total`."""
     warmup = _warmup_steps(total, config)
     if step < warmup:
         return (step + 1) / warmup

@@ -1,4 +1,4 @@
-"""What pre-training and every task hand to the training loop: a model with its losses, batches by step, an export.
+"""The input of the training loop, for pre-training and fine-tuning: a model with its losses, batches, an export.
 
 Batches are a pure function of the step, so a resumed run sees the batches it would have seen, on any number of
 processes.
@@ -70,7 +70,7 @@ class RecurrentModel(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingSpec(Generic[Batch]):
-    """What is trained, on which batches, and how it is evaluated and exported."""
+    """The model and batches of a run, and how the model is evaluated and exported."""
 
     criterion: nn.Module
     """A model with its losses: a `Trainable`, optionally a `RecurrentModel`."""

@@ -1,4 +1,4 @@
-"""Experiment trackers beside `metrics.jsonl`: TensorBoard, Weights & Biases, MLflow and trackio.
+"""Experiment trackers in addition to `metrics.jsonl`: TensorBoard, Weights & Biases, MLflow and trackio.
 
 A tracker's package is imported when the tracker is opened. A resumed run continues under the ids that the trackers
 gave it, which are kept in `trackers.json` of the run folder.

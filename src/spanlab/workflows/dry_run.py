@@ -30,7 +30,7 @@ class Estimate:
     seconds_per_step: float
     tokens_per_second: float
     hours: float
-    """For all steps at this speed."""
+    """Estimated for all steps, at this speed."""
     memory_gb: float
     """Peak memory of this process."""
     checkpoint_gb: float

@@ -31,7 +31,7 @@ class RunResult:
     steps: int
     """Steps done."""
     scores: Mapping[str, float] = field(default_factory=dict)
-    """Of the last evaluation of this session."""
+    """Scores of the last evaluation of this session."""
 
     @property
     def model(self) -> Path:
@@ -65,7 +65,7 @@ def run_training(
         config: the config of the run folder.
         notes: notes for the user about the start of the run.
         on_begin_and_end: called with the model, the folder and "before" or "after" when the run begins and ends.
-        sections: called at the end; sections of the report beside curves and settings.
+        sections: called at the end; additional sections of the report.
         on_record: called with every record, on the main process.
     """
     run = training.run

@@ -306,7 +306,7 @@ def test_long_text_is_cut_or_refused_on_request() -> None:
     assert sample.truncated
     assert len(sample.sequences) == 1
     assert sample.features["last"].max() < len(sample.features["positions"])
-    with pytest.raises(InputError, match="room for 14"):
+    with pytest.raises(InputError, match="a segment holds 14"):
         task.encode(examples[:1], Windower(TOKENIZER, length=16, long_text="error", segments=2), labelled=True)
 
 

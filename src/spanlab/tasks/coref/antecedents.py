@@ -26,7 +26,7 @@ SPELLINGS = 3
 
 
 class MentionScorer(nn.Module):
-    """How much a span looks like a mention: a network on its vector, and a prior by its width."""
+    """The score of a span as a mention: a network on its vector, and a prior by its width."""
 
     def __init__(
         self, width: int, config: SpanConfig, *, inner_width: int, dropout: float, init_std: float = 0.02
@@ -84,11 +84,11 @@ class Antecedents:
     """The chosen antecedents of M mentions."""
 
     index_MK: Tensor
-    """Their indices; 0 where a mention has fewer than K."""
+    """Mention indices of the antecedents; 0 where a mention has fewer than K."""
     valid_MK: Tensor
-    """Whether there is one."""
+    """Whether there is an antecedent."""
     score_MK: Tensor
-    """Coarse scores; minus infinity where there is none."""
+    """Coarse scores; minus infinity where there is no antecedent."""
 
     def distances(self) -> Tensor:
         """(M, K) how many mentions back each antecedent is."""

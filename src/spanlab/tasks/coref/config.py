@@ -15,17 +15,17 @@ class CorefLayers(Bounded):
     """The sizes of the head, and how many mentions and antecedents it keeps."""
 
     inner_width: Annotated[int, AtLeast(1)] = 3000
-    """Of the networks that score mentions and pairs."""
+    """Width of the hidden layers of the networks that score mentions and pairs."""
     span: SpanConfig = field(default_factory=SpanConfig)
-    """How wide candidates are, in pieces, and what their vectors are made of."""
+    """Candidate spans: their maximum width in word pieces, and the parts of their vectors."""
     antecedents: Annotated[int, AtLeast(1)] = 50
-    """Kept for each mention by the coarse scores."""
+    """Antecedents kept for each mention by the coarse scores."""
     rounds: Annotated[int, AtLeast(0)] = 2
-    """Of higher-order refinement."""
+    """Rounds of higher-order refinement."""
     mention_ratio: Annotated[float, Above(0), AtMost(1)] = 0.4
-    """Kept mentions for each token."""
+    """Mentions kept, as a share of the tokens."""
     max_mentions: Annotated[int, AtLeast(1)] = 3900
-    """Kept of a stretch of text: longer documents are pruned stretch by stretch. Antecedents lie no further back."""
+    """Mentions kept of a stretch of text, into which long documents are split; no antecedent is further back."""
     dropout: Annotated[float, AtLeast(0), Below(1)] = 0.3
     property_width: Annotated[int, AtLeast(1)] = 20
     """The size of the embeddings of a pair's properties."""
@@ -36,9 +36,9 @@ class CorefLayers(Bounded):
     spelling: bool = False
     """Property: whether two mentions are spelled alike, or end in the same token; not in the paper."""
     max_segments: Annotated[int, AtLeast(0)] = 3
-    """Segments of a document in training, drawn anew in every epoch; 0: all of them."""
+    """Segments of a document in training, drawn at random in every epoch; 0: all of them."""
     memory_gb: Annotated[float, Above(0)] = 4.0
-    """The most memory that this head takes for one document in prediction."""
+    """Maximum memory of this head for one document in prediction."""
 
     @property
     def stretch(self) -> int:
@@ -63,9 +63,9 @@ class CorefConfig(TaskConfig):
     """The preset that all other settings override: the paper's, or small layers for a CPU."""
     layers: CorefLayers = field(default_factory=CorefLayers)
     units: Literal["auto", "word", "piece", "character"] = "auto"
-    """What mentions begin and end with; auto: words if those of the training data do, else characters."""
+    """The units of mentions; auto: words if all mentions of the training data are whole words, else characters."""
     segments: Literal["independent", "overlap"] = "independent"
-    """Whether each token is in one segment, or in two whose hidden states are mixed."""
+    """Whether each token is in one segment, or in two overlapping ones, whose hidden states are combined by a gate."""
     singletons: bool | None = None
     """Whether clusters of one mention are predicted; None: if the training data has any."""
     speakers: bool | None = None

@@ -57,7 +57,7 @@ class CorefExample:
     clusters: tuple[Cluster, ...] = ()
     """Mentions in the order of the text; empty in an unlabelled row."""
     sentences: tuple[Range, ...] | None = None
-    """None: by rule."""
+    """None: split by `sentence_spans`."""
     words: tuple[Range, ...] | None = None
     speakers: tuple[tuple[int, int, str], ...] = ()
     """Start, end and name."""
@@ -69,7 +69,7 @@ class CorefExample:
 
     @property
     def sentence_spans(self) -> tuple[Range, ...]:
-        """Its sentences, as given or by rule."""
+        """The given sentences, or those of the sentence splitter."""
         return self.sentences or tuple(sentence_spans(self.text))
 
 
@@ -95,12 +95,12 @@ class CorefResult(Result):
     cluster_scores: tuple[float, ...]
     """The mean probability of each cluster's links; of a single mention, that of being one."""
     mentions: tuple[Mention, ...]
-    """All of them in the order of the text."""
+    """All mentions in the order of the text."""
     source: str = field(metadata={"json": False})
     """The text."""
     sentences: tuple[Range, ...] = field(default=(), metadata={"json": False})
     words: tuple[Range, ...] | None = field(default=None, metadata={"json": False})
-    """None: by rule."""
+    """None: split by `word_spans`."""
 
     def resolved(self) -> str:
         """The text with pronouns replaced by what they refer to."""

@@ -65,9 +65,9 @@ def plan_rows(layers: CorefLayers, *, tokens: int, candidates: int, width: int, 
 
     Args:
         layers: The settings of the head.
-        tokens: Of the document.
-        candidates: Of the document.
-        width: Of hidden states.
+        tokens: The number of tokens of the document.
+        candidates: The number of its candidates.
+        width: The size of a hidden state.
         features: The size of a mention's vector.
     """
     mentions = layers.kept(tokens)
@@ -211,7 +211,7 @@ class CorefHead(Head):
     def _refined(
         self, vectors_MF: Tensor, antecedents: Antecedents, properties: Mapping[str, Tensor], rows: Rows
     ) -> Tensor:
-        """(M, K) coarse and fine scores, the vectors refined by them and scored anew in every round."""
+        """(M, K) sums of coarse and fine scores; each round refines the vectors by the scores and scores them again."""
         score_MK: Tensor = antecedents.score_MK + self.fine(vectors_MF, antecedents, properties, rows=rows.fine)
         for _ in range(self.layers.rounds):
             assert self.refinement is not None

@@ -54,7 +54,7 @@ def cut_overlapping(count: int, size: int) -> list[Window]:
 def locate_tokens(
     windows: Sequence[Window], sequence_starts: Sequence[int], text_starts: Sequence[int]
 ) -> tuple[Integers, Integers, Integers]:
-    """The positions of a document's tokens among the tokens of all its sequences, laid end to end.
+    """The positions of a document's tokens in its concatenated sequences.
 
     Args:
         windows: (K,) the segments, which leave out no token.
@@ -189,7 +189,7 @@ class DocumentArrays:
     truncated: bool = False
 
     def whole(self) -> Sample:
-        """All segments."""
+        """The sample of all segments."""
         return self.window(0, len(self.segments))
 
     def for_training(self, limit: int) -> Sample:

@@ -16,13 +16,13 @@ class NerConfig(TaskConfig):
     head: Literal["tag", "span"] = "tag"
     """A tag for every unit, or a label for every candidate span, which lets entities nest."""
     units: Literal["auto", "word", "piece", "character"] = "auto"
-    """What carries labels; auto: words if the training data's entities begin and end at words, else characters."""
+    """The labelled units; auto: words if all entities of the training data are whole words, else characters."""
     nested: bool | None = None
     """Whether entities of `head=span` may lie inside each other; None: as in the training data."""
     span: SpanConfig = field(default_factory=lambda: SpanConfig(max_width=12))
-    """Candidate spans: how wide, in units, and what their vectors are made of."""
+    """Candidate spans: their maximum width in units, and the parts of their vectors."""
     inner_width: Annotated[int, AtLeast(1)] = 150
-    """Of the layer between a span's vector and its label."""
+    """Width of the layer between a span's vector and its label."""
     class_weights: Literal["none", "balanced"] = "none"
     """balanced: rare tags, or labels of candidate spans, weigh more, in inverse proportion to their frequency."""
     label_smoothing: Annotated[float, AtLeast(0), Below(1)] = 0.0

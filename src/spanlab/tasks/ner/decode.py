@@ -43,7 +43,7 @@ def tags_to_spans(tags: Integers) -> tuple[Integers, Integers, Integers]:
 
 
 def is_valid(tags: Integers, lengths: Integers) -> Flags:
-    """(B,) whether each sequence of tags, laid end to end, is valid."""
+    """(B,) whether each of the concatenated sequences of tags is valid."""
     before = np.append(0, tags[:-1])
     before[offsets(lengths)[lengths > 0]] = 0
     is_wrong = (tags > 0) & (tags % 2 == 0) & (before != tags) & (before != tags - 1)
@@ -57,8 +57,8 @@ def best_tags(scores: Scores, lengths: Integers) -> Integers:
     """(U,) the valid tags with the highest sum of scores.
 
     Args:
-        scores: (U, C) of all sequences laid end to end.
-        lengths: (B,) units of each; they add up to U.
+        scores: (U, C) scores of all sequences, concatenated.
+        lengths: (B,) units of each sequence; they add up to U.
     """
     tags: Integers = scores.argmax(axis=1).astype(np.int64)
     starts = offsets(lengths)

@@ -25,7 +25,7 @@ from spanlab.tasks.windows import Windower
 from spanlab.text.windows import best_windows
 
 HEADS: Mapping[str, type[EntityMethod]] = {"tag": Tagging, "span": SpanClassification}
-"""By `config.head`; a new head is a file and a row here."""
+"""Heads by `config.head`; a new head is a file and a row here."""
 
 
 class NamedEntities(Task[NerExample, NerResult]):

@@ -47,7 +47,7 @@ class Answer:
     start: int | None
     end: int | None
     score: float
-    """Its probability among the best."""
+    """Its probability among the best answers."""
     document: int | None = 0
     """The index of its document."""
 

@@ -29,9 +29,9 @@ class WindowAnswers:
     scores: NDArray[np.float32]
     """(K,)"""
     first: Integers
-    """(K,) where each begins: a token of the window's sequence; after `rank_answers`, a character of its document."""
+    """(K,) the first token of each in the window's sequence; in `merge_windows`, its first character."""
     last: Integers
-    """(K,) where each ends, inclusive."""
+    """(K,) the last token or character, inclusive."""
     null: float
     """The score of no answer."""
 
@@ -42,11 +42,11 @@ class RankedAnswers:
 
     scores: NDArray[np.float32]
     documents: Integers
-    """Which of the question's documents each is in."""
+    """The index of each answer's document."""
     first: Integers
-    """Where each begins in its document."""
+    """The first character of each in its document."""
     last: Integers
-    """Where each ends, inclusive."""
+    """The last character of each, inclusive."""
     null: float
     """The lowest score of no answer of all windows: one window that clearly holds an answer is enough."""
 
@@ -98,7 +98,7 @@ def merge_windows(windows: Sequence[WindowAnswers], documents: Sequence[int], co
     Args:
         windows: The best of each window, with positions in its document.
         documents: The document each window is of.
-        count: How many are kept.
+        count: The number of spans to keep.
     """
     sizes = [len(window.scores) for window in windows]
     document = np.repeat(np.array(documents, dtype=np.int64), sizes)

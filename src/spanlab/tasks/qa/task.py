@@ -32,7 +32,7 @@ from spanlab.text.tokens import Tokens
 from spanlab.text.words import script_language
 
 HEADS: Mapping[str, Callable[[EncoderConfig, QaConfig], Head]] = {"pointers": PointerHead, "span": AnswerSpanHead}
-"""By `config.head`; a new head is a file and a row here. All of them split into `WindowAnswers`."""
+"""Heads by `config.head`; a new head is a file and a row here. The `split` of each returns `WindowAnswers`."""
 THRESHOLD = "no_answer"
 """The name of the threshold; a model whose training data always had an answer has none, and always answers."""
 

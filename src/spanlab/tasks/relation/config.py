@@ -19,9 +19,9 @@ class RelationConfig(TaskConfig):
     head: Literal["auto", "markers", "pairs", "joint"] = "auto"
     """Marked pairs, pairs of given spans, or entities and relations; auto: markers if all texts have two entities."""
     markers: MarkerKind = "both"
-    """Of `head=markers`: around the text, in place of it with the entity's type, or around it with its type."""
+    """head=markers: around the entity, instead of it with its type, or around it with its type."""
     direction: Direction = "label"
-    """Of `head=markers`: given by the label of a pair, or by markers of head and tail, two sequences a pair."""
+    """head=markers: the direction is part of the label, or given by markers of head and tail (two sequences a pair)."""
     units: Literal["auto", "word", "piece", "character"] = "auto"
     """The units of candidate entities; auto: words if the training data's entities begin and end at words."""
     nested: bool | None = None
@@ -29,9 +29,9 @@ class RelationConfig(TaskConfig):
     max_width: Annotated[int, AtLeast(1)] | None = None
     """The widest entity that can be predicted, in units; None: that of the training data."""
     span: SpanConfig = field(default_factory=lambda: SpanConfig(max_width=12))
-    """What the vectors of spans are made of."""
+    """The parts of the vectors of spans."""
     inner_width: Annotated[int, AtLeast(1)] = 150
-    """Of the layers between vectors and labels."""
+    """Width of the layers between vectors and labels."""
     training: TrainingConfig = field(
         # The layers of a task are initialised at random, and need a higher learning rate than the encoder.
         default_factory=lambda: TrainingConfig(lr=2e-5, batch_size=32, epochs=10.0, lr_factors={"heads": 10.0})

@@ -39,7 +39,7 @@ class RelationExample:
     id: str | None
     text: str
     entities: tuple[TextSpan, ...] | None
-    """In the order given; None where the text came alone."""
+    """In the order given; None if the row has no entities."""
     relations: tuple[TextRelation, ...]
     row: Row = field(repr=False, compare=False)
 

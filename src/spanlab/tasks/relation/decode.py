@@ -37,13 +37,13 @@ class ScoredPairs:
     scores: NDArray[np.float32]
     """(P, R) the probability of each relation."""
     entities: PredictedEntities | None = None
-    """None where entities are given."""
+    """None if entities are given."""
 
 
 def merge_pairs(
     windows: Iterable[tuple[Integers, Integers, NDArray[np.float32]]], labels: Sequence[str]
 ) -> tuple[ScoredRelation, ...]:
-    """All relations above the lowest threshold; a pair that several windows hold has the highest of its scores.
+    """All relations above the lowest threshold; a pair that is in several windows gets the highest of its scores.
 
     Args:
         windows: (P,) heads and (P,) tails by their index among the entities of the text, and (P, R) scores.

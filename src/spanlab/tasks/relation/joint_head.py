@@ -54,7 +54,7 @@ class JointExtraction(RelationMethod):
 
     @property
     def _conflict(self) -> Conflict:
-        """What two predicted entities may not do."""
+        """Two predicted entities must not be in this conflict."""
         return "crossing" if self.config.nested else "overlapping"
 
     @override
@@ -230,7 +230,7 @@ class JointHead(Head):
         inner_width: int,
         conflict: Conflict = "overlapping",
     ) -> None:
-        """`labels` are those of entities, "none" included; `conflict` is what predicted entities may not do."""
+        """`labels`: entity labels, "none" included; `conflict`: predicted entities are not in this conflict."""
         super().__init__()
         self.spans = SpanRepresentation(encoder.width, config, dropout=encoder.dropout, init_std=encoder.init_std)
         self.inner = nn.Linear(self.spans.features, inner_width)

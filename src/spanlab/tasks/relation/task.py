@@ -45,7 +45,7 @@ from spanlab.tasks.validation import Problem
 from spanlab.tasks.windows import Windower
 
 HEADS: Mapping[str, type[RelationMethod]] = {"markers": MarkedPairs, "pairs": GivenPairs, "joint": JointExtraction}
-"""By `config.head`; a new head is a file and a row here."""
+"""Heads by `config.head`; a new head is a file and a row here."""
 _THRESHOLD = "relation"
 
 

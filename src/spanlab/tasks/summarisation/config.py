@@ -41,7 +41,7 @@ class Budget:
     total: float
 
     def allows(self, chosen: Sequence[int], index: int) -> bool:
-        """Whether sentence `index` fits beside the chosen ones."""
+        """Whether sentence `index` fits in addition to the chosen ones."""
         return sum(self.costs[sentence] for sentence in (*chosen, index)) <= self.total + 1e-9
 
 
@@ -50,7 +50,7 @@ class SummarisationConfig(TaskConfig):
     """Extractive summarisation; layers and learning rates are those of BERTSUM."""
 
     limit: float | None = None
-    """How long a summary may be; None: as many sentences as those of the training data have on average."""
+    """Maximum length of a summary; None: the mean number of sentences of the training summaries."""
     limit_by: LimitUnit = "sentences"
     """The unit of `limit`: sentences, words, or a share of the text's words."""
     block_trigrams: bool = True

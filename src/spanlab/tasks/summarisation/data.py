@@ -38,7 +38,7 @@ class SummaryExample:
     """0 or 1 for each sentence; None if only references are given."""
     references: tuple[str, ...] = ()
     limit: Limit | None = None
-    """In place of the model's."""
+    """Overrides the limit of the model."""
 
     @property
     def sentences(self) -> list[str]:
@@ -47,7 +47,7 @@ class SummaryExample:
 
     @cached_property
     def language(self) -> str:
-        """By the script of the text."""
+        """The language, by the script of the text."""
         return script_language([self.text])
 
     def summary(self, chosen: Sequence[int]) -> str:
@@ -118,7 +118,7 @@ def _target_problems(row: Row) -> Iterator[Problem]:
     """Problems of labels and reference summaries."""
     labels, summary = _first_value(row.values, _LABELS), _first_value(row.values, _SUMMARIES)
     if labels is None and summary is None:
-        fix = 'write "summary": "…", or "labels": [] beside "sentences"'
+        fix = 'write "summary": "…", or "sentences" with "labels"'
         yield Problem(kind="missing field", cause="a summary or labels are missing", fix=fix)
     if labels is not None:
         yield from _label_problems(labels, _first_value(row.values, _DOCUMENTS))

@@ -28,13 +28,13 @@ def cut_document(
 
     Args:
         spans: The characters of its sentences.
-        tokens: Of the document.
-        windower: Cuts windows.
+        tokens: The tokens of the document.
+        windower: Splits them into windows.
         markers: Whether each sentence has a [CLS] before it.
 
     Returns:
         The windows, and as features: `positions` of the tokens that represent sentences, sentence by sentence, counted
-        over all sequences laid end to end; `counts` (K,) how many of them each sentence has; `sentences` (K,) which
+        over the concatenated sequences; `counts` (K,) how many of them each sentence has; `sentences` (K,) which
         sentences of the document these are: all that have a token and were not truncated.
     """
     if not len(tokens):
@@ -72,7 +72,7 @@ def _sentence_of_tokens(spans: tuple[tuple[int, int], ...], tokens: Tokens) -> I
 
 
 def _token_positions(windows: list[InputWindow]) -> Integers:
-    """(N,) the position of each token in the sequences laid end to end; truncated tokens have none."""
+    """(N,) the position of each token in the concatenated sequences; truncated tokens have none."""
     covered = max(window.first.end for window in windows)
     best_N = best_windows([window.first for window in windows], covered)
     begins = np.cumsum([0, *(len(window.sequence) for window in windows[:-1])])
@@ -88,14 +88,14 @@ def _with_markers(tokens: Tokens, sentence_N: Integers, windower: Windower) -> t
         raise _no_marker()
     cuts = np.repeat(np.flatnonzero(np.diff(sentence_N)) + 1, 2)
     between = np.tile([sep, cls], len(cuts) // 2)
-    beside = sentence_N[cuts - np.tile([1, 0], len(cuts) // 2)]
+    separator_sentences = sentence_N[cuts - np.tile([1, 0], len(cuts) // 2)]  # [SEP] ends one, [CLS] begins the next
     stream = Tokens(
         np.insert(tokens.ids.astype(np.int64), cuts, between),
         np.insert(tokens.starts, cuts, 0),
         np.insert(tokens.ends, cuts, 0),
         np.insert(tokens.word_starts, cuts, True),
     )
-    return stream, np.insert(sentence_N, cuts, beside)
+    return stream, np.insert(sentence_N, cuts, separator_sentences)
 
 
 def _with_segments(window: InputWindow, sentence_N: Integers) -> InputWindow:
