@@ -77,7 +77,7 @@ BAD = {
     "jsonl blank lines": Bad("classification", "b.jsonl", "\r\n\r\n", "holds no example"),
     "jsonl a mark alone": Bad("classification", "b.jsonl", b"\xef\xbb\xbf", "holds no example"),
     "csv empty": Bad("classification", "b.csv", "", "holds no example"),
-    "unknown format": Bad("classification", "b.xlsx", "x", "does not tell the format"),
+    "unknown format": Bad("classification", "b.xlsx", "x", "unknown format"),
     # similarity
     "pair cut short": Bad("similarity", "b.jsonl", '{"text_a": "a", "text_b": "b", "sco', "cut short", 1),
     "pair score is text": Bad(
@@ -101,7 +101,7 @@ BAD = {
         "ner", "b.jsonl", '{"text": "Ada", "spans": [{"start": "0", "end": 3, "label": "X"}]}\n', "whole number", 1
     ),
     "conll one column": Bad("ner", "b.conll", "Ada B-PER\nLovelace\n", "one column", 2),
-    "conll no tag": Bad("ner", "b.conll", "Ada B-PER\nmet VERB\n", "'VERB' is no tag", 2),
+    "conll no tag": Bad("ner", "b.conll", "Ada B-PER\nmet VERB\n", "'VERB' is not a tag", 2),
     "conll no entity": Bad("ner", "b.conll", "Ada O\nmet O\n", "has no entity"),
     "conll empty": Bad("ner", "b.conll", "", "holds no example"),
     "conll no sentence": Bad("ner", "b.conll", "-DOCSTART- -X- O\n\n\n", "holds no example"),

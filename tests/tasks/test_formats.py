@@ -98,9 +98,9 @@ def test_columns_are_told_by_what_the_header_calls_them(tmp_path: Path) -> None:
     [
         ("review\tmark\na\t1\n", ("reviw:text",), 1, "no column is called 'reviw' (did you mean 'review'?)"),
         ("review\tmark\na\t1\n", ("review:txt",), None, "did you mean 'text'"),
-        ("review\tmark\na\t1\n", ("review:text", "label"), None, "'label' by its place and others by the header"),
+        ("review\tmark\na\t1\n", ("review:text", "label"), None, "'label' by position and others by the header"),
         ("gj04\t1\t\tShe left.\n", (), 1, "no column is called 'text'"),
-        ("text\tlabel\na\t1\nb\n", (), 3, "1 columns, and the header has 2"),
+        ("text\tlabel\na\t1\nb\n", (), 3, "1 columns, but the header has 2"),
         ("a\t1\nb\t1\tc\n", ("text", "label"), 2, "data.columns names 2"),
         ("a\t1\n", ("txt", "label"), None, "did you mean 'text'"),
         ("a\t1\n", ("_", "label"), None, "does not name 'text'"),
@@ -129,7 +129,7 @@ def test_an_empty_file(tmp_path: Path, name: str) -> None:
 def test_files_that_are_not_there_or_of_no_known_kind(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such file"):
         list(read_rows(str(tmp_path / "a.tsv"), TEXTS))
-    with pytest.raises(InputError, match="does not tell the format"):
+    with pytest.raises(InputError, match="unknown format"):
         list(read_rows(write(tmp_path / "a.parquet", "x"), TEXTS))
     (tmp_path / "b.tsv").mkdir()
     with pytest.raises(InputError, match="is a folder"):
@@ -228,7 +228,7 @@ def test_columns_of_characters_are_joined_without_spaces(tmp_path: Path) -> None
 
 @pytest.mark.parametrize(
     ("content", "line", "words"),
-    [("Ada B-PER\nLovelace\n", 2, "one column"), ("Ada B-PER\nmet X\n", 2, "'X' is no tag")],
+    [("Ada B-PER\nLovelace\n", 2, "only one column"), ("Ada B-PER\nmet X\n", 2, "'X' is not a tag")],
 )
 def test_columns_that_cannot_be_read(tmp_path: Path, content: str, line: int, words: str) -> None:
     errors = [row for row in read_columns(write(tmp_path / "a.conll", content)) if isinstance(row, InputError)]

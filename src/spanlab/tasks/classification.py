@@ -33,7 +33,7 @@ from spanlab.tasks.base import FittedState, Task
 from spanlab.tasks.config import TaskConfig
 from spanlab.tasks.formats.row import FileShape, Row
 from spanlab.tasks.heads import AuxiliaryLMHead, SequenceTaskHead, balanced_weights
-from spanlab.tasks.result import Mistake, Result, Scores, about
+from spanlab.tasks.result import Mistake, Result, Scores, common_fields, result_id
 from spanlab.tasks.sample import Sample
 from spanlab.tasks.validation import Problem, clip_repr, is_label, label_problems, read_id, text_problems
 from spanlab.tasks.windows import Windower
@@ -253,7 +253,7 @@ class Classification(Task[ClassificationExample, ClassificationResult | LabelSet
     ) -> ClassificationResult | LabelSetResult:
         """The best label, or all above the threshold."""
         logits_L = torch.from_numpy(np.mean(outputs, axis=0, dtype=np.float64))
-        shared = about(index, example.id, samples)
+        shared = common_fields(index, example.id, samples)
         if self.config.multi_label:
             scores = dict(zip(self.fitted.labels, logits_L.sigmoid().tolist(), strict=True))
             threshold = self.fitted.thresholds[_THRESHOLD]
@@ -286,7 +286,7 @@ class Classification(Task[ClassificationExample, ClassificationResult | LabelSet
         self, row: Row, index: int, example: ClassificationExample
     ) -> ClassificationResult | LabelSetResult:
         """From `label`, or from `labels` where a text has several."""
-        name = str(index) if example.id is None else example.id
+        name = result_id(index, example.id)
         if example.several:
             for problem in _set_problems(row.values.get("labels")):
                 raise problem.error(row)

@@ -27,7 +27,7 @@ from spanlab.objectives.objective import ObjectiveLoss, token_metrics
 from spanlab.tasks.base import Encoded, Head, StandardHead, Task
 from spanlab.tasks.config import TaskConfig, TaskDataConfig
 from spanlab.tasks.formats.row import FileShape, Row
-from spanlab.tasks.result import Mistake, Result, Scores, about
+from spanlab.tasks.result import Mistake, Result, Scores, common_fields, result_id
 from spanlab.tasks.sample import Sample, SampleBatch, TensorBatch, TokenSequence
 from spanlab.tasks.summarisation.decode import RougeOracle
 from spanlab.tasks.validation import Problem, clip_repr, text_problems
@@ -307,7 +307,7 @@ class Generation(Task[GenerationExample, GenerationResult]):
         (sample,), (found,) = samples, outputs
         assert isinstance(sample, WrittenSample)
         return GenerationResult(
-            **about(index, example.id, samples),
+            **common_fields(index, example.id, samples),
             text=sample.tokenizer.decode(found.ids, skip_special_tokens=True).strip(),
             ended=found.ended,
             log_probability=found.log_probability,
@@ -322,7 +322,7 @@ class Generation(Task[GenerationExample, GenerationResult]):
         text = row.values.get("text")
         if not isinstance(text, str):
             raise row.error(f"'text' is {clip_repr(text)}; it must be text", 'write {"text": "…"}')
-        return GenerationResult(id=str(index) if example.id is None else example.id, text=text, source=example.source)
+        return GenerationResult(id=result_id(index, example.id), text=text, source=example.source)
 
     @override
     def score(self, examples: Sequence[GenerationExample], results: Sequence[GenerationResult]) -> Scores:

@@ -34,7 +34,7 @@ class Result:
         raise NotImplementedError
 
 
-class About(TypedDict):
+class CommonFields(TypedDict):
     """The fields that all results have."""
 
     id: str
@@ -42,10 +42,15 @@ class About(TypedDict):
     truncated: bool
 
 
-def about(index: int, name: str | None, samples: Sequence[Sample]) -> About:
-    """The common fields of a result, from its input and samples."""
+def common_fields(index: int, example_id: str | None, samples: Sequence[Sample]) -> CommonFields:
+    """The common fields of the result of example `index`, one window per sample."""
     truncated = any(sample.truncated for sample in samples)
-    return About(id=str(index) if name is None else name, windows=len(samples), truncated=truncated)
+    return CommonFields(id=result_id(index, example_id), windows=len(samples), truncated=truncated)
+
+
+def result_id(index: int, example_id: str | None) -> str:
+    """The id of the example; without one, its index in the input."""
+    return str(index) if example_id is None else example_id
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +64,7 @@ class Scores:
     per_label: Mapping[str, LabelScores] = field(default_factory=dict)
     """By label, for the model card and the report."""
     confusion: ConfusionMatrix | None = None
-    """Of one label an example, for the report."""
+    """Where each example has one label; for the report."""
 
     def to_dict(self) -> dict[str, Any]:
         """As `evaluate --json` prints it."""
@@ -71,7 +76,7 @@ class Mistake:
     """A wrong result, for a report."""
 
     badness: float
-    """Reports sort by this, the worst first: how confident the model was of what is wrong."""
+    """How confident the model was of the wrong answer; reports list the highest first."""
     shown: str
     """The input, as HTML."""
     gold: str

@@ -32,7 +32,7 @@ from spanlab.tasks.classification import bars
 from spanlab.tasks.config import TaskConfig
 from spanlab.tasks.formats.row import FileShape, Row
 from spanlab.tasks.heads import SequenceTaskHead, balanced_weights, squared_loss, sums_by_sequence
-from spanlab.tasks.result import Mistake, Result, Scores, about
+from spanlab.tasks.result import Mistake, Result, Scores, common_fields, result_id
 from spanlab.tasks.sample import Sample, TensorBatch
 from spanlab.tasks.validation import Problem, clip_repr, label_problems, read_id, text_problems
 from spanlab.tasks.windows import Windower
@@ -279,7 +279,7 @@ class Similarity(Task[SimilarityExample, SimilarityResult | PairLabelResult]):
         self, index: int, example: SimilarityExample, samples: Sequence[Sample], outputs: Sequence[Any]
     ) -> SimilarityResult | PairLabelResult:
         """The score in the range of the data, or the best label."""
-        shared = about(index, example.id, samples)
+        shared = common_fields(index, example.id, samples)
         if self.config.head == "bi":  # two whole texts are two sequences, counted as one window
             shared["windows"] = len(samples[0].sequences) - 1
         mean = np.asarray(np.mean(outputs, axis=0, dtype=np.float64))
@@ -297,7 +297,7 @@ class Similarity(Task[SimilarityExample, SimilarityResult | PairLabelResult]):
     @override
     def read_result(self, row: Row, index: int, example: SimilarityExample) -> SimilarityResult | PairLabelResult:
         """From `score` or `label`, whichever the gold pair has."""
-        name = str(index) if example.id is None else example.id
+        name = result_id(index, example.id)
         if example.score is None:
             for problem in label_problems(row, "label"):
                 raise problem.error(row)

@@ -85,7 +85,7 @@ def test_semeval_faults_have_lines_and_the_rest_is_read(tmp_path: Path) -> None:
     first, second, third = rows(path)
     assert isinstance(first, Row)
     assert str(second).startswith(f"{path}:5: '</e2>' is missing")
-    assert str(third).startswith(f"{path}:10: 'Cause-Effect(e1,e1)' is no relation")
+    assert str(third).startswith(f"{path}:10: 'Cause-Effect(e1,e1)' is not a relation")
 
 
 def test_semeval_without_labels_can_be_predicted(tmp_path: Path) -> None:
@@ -141,9 +141,9 @@ def test_conll04(tmp_path: Path) -> None:
     ("wrong", "right", "line", "words"),
     [
         ("3\tAddis", "3 Addis", 5, "4 columns"),
-        ("[4, 7]", "[4]", 3, "2 relations and 1 words"),
-        ("[4, 7]", "[4, 5]", 3, "'Work_For' leads from word 1 to 5"),
-        ("['OrgBased_In']", "OrgBased_In", 9, "is no list"),
+        ("[4, 7]", "[4]", 3, "2 relations, but 1 tails"),
+        ("[4, 7]", "[4, 5]", 3, "'Work_For' is from word 1 to word 5"),
+        ("['OrgBased_In']", "OrgBased_In", 9, "is not a list"),
     ],
 )
 def test_conll04_faults_have_lines(wrong: str, right: str, line: int, words: str, tmp_path: Path) -> None:
@@ -174,7 +174,7 @@ def test_relations_by_words_that_leave_them_are_told(tmp_path: Path) -> None:
     path.write_text(json.dumps([{"words": []}, far, {**WORDS[0], "relations": [{"head": 0}]}, WORDS[1]], indent=None))
     first, second, third, fourth = rows(path)
     assert "no list 'tokens'" in str(first)
-    assert "sentence 'a1' has an entity or a relation that is incomplete or leaves its 5 words" in str(second)
+    assert "sentence 'a1' has an entity or a relation that is incomplete or outside its 5 words" in str(second)
     assert isinstance(third, InputError)
     assert isinstance(fourth, Row)
     path.write_text(json.dumps(WORDS)[:120])

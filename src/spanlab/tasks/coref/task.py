@@ -41,7 +41,7 @@ from spanlab.tasks.coref.samples import (
     list_candidates,
 )
 from spanlab.tasks.formats.row import FileShape, Row
-from spanlab.tasks.result import Mistake, Scores
+from spanlab.tasks.result import Mistake, Scores, result_id
 from spanlab.tasks.sample import Sample
 from spanlab.tasks.spans.units import LabelUnits, choose_units, encode_units
 from spanlab.tasks.validation import Problem
@@ -194,7 +194,7 @@ class Coreference(Task[CorefExample, CorefResult]):
             example.text, sample.features, links, singletons=bool(self.config.singletons)
         )
         return CorefResult(
-            id=str(index) if example.id is None else example.id,
+            id=result_id(index, example.id),
             windows=len(sample.sequences),
             truncated=sample.truncated,
             clusters=clusters,
@@ -214,7 +214,7 @@ class Coreference(Task[CorefExample, CorefResult]):
                 raise problem.error(row)
         predicted = parse_example(Row(values={**row.values, "text": example.text}), labelled=True)
         return CorefResult(
-            id=str(index) if example.id is None else example.id,
+            id=result_id(index, example.id),
             clusters=predicted.clusters,
             cluster_scores=(1.0,) * len(predicted.clusters),
             mentions=(),

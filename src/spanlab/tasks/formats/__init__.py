@@ -1,1 +1,1 @@
-"""Readers of labelled files, one file a format: whatever the format, a row has the fields of its JSON line."""
+"""Readers of labelled files, one module per format; each yields rows with the fields of the task's JSON lines."""

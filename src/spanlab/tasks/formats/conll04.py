@@ -1,11 +1,12 @@
-"""CoNLL04 in columns: number, word, IOB2 tag, the relations of a word, and the words they lead to.
+"""CoNLL04 in columns: word index, word, IOB2 tag, the relations whose head ends at this word, and their tails.
 
     #doc 1024
     16	Grande	B-Loc	['N']	[16]
     17	Isle	I-Loc	['Located_In']	[22]
 
-A relation stands at the last word of its head and leads to the last word of its tail; `N` is none. A document is a
-sentence; `#doc` begins it, or a blank line ends it. Words are joined by a space.
+A relation is written at the last word of its head and gives the index of the last word of its tail; `N` is none. A
+document is one sentence, which begins at `#doc` or after a blank line. It leaves as one row: the words joined by
+spaces, entities by character, and relations by entity index.
 """
 
 import json
@@ -20,9 +21,9 @@ from spanlab.tasks.formats.lines import read_lines
 from spanlab.tasks.formats.row import Row
 from spanlab.text.tag_schemes import tags_to_spans
 
-_NONE = "N"
+_NO_RELATION = "N"
 _LINE = re.compile(r"\d+\t[^\t]+\t[^\t]+\t\[[^\t]*\]\t\[[^\t]*\]")
-_FIX = "write number, word, tag, ['Relation', …] and [number, …], separated by tabs"
+_FIX = "write index, word, tag, ['Relation', …] and [index, …], separated by tabs"
 
 
 def is_conll04(line: str) -> bool:
@@ -36,45 +37,48 @@ class _Document:
     name: str | None
     words: list[str] = field(default_factory=list)
     tags: list[str] = field(default_factory=list)
-    links: list[tuple[int, int, str, int]] = field(default_factory=list)
-    """The word a relation stands at, the one it leads to, its name, and its line."""
+    relations: list[tuple[int, int, str, int]] = field(default_factory=list)
+    """Last word of the head, last word of the tail, label, and line."""
 
 
 def read_conll04(path: str) -> Iterator[Row | InputError]:
-    """One row a document: id, text, words, entities and relations."""
+    """One row per document: id, text, words, entities and relations."""
     document: _Document | None = None
-    for number, line in read_lines(path):
+    for line_number, line in read_lines(path):
         if isinstance(line, InputError):
             yield line
         elif line.startswith("#doc") or not line.strip():
             if document is not None and document.words:
                 yield _row(path, document)
             name = line.removeprefix("#doc").strip()
-            document = _Document(line=number, name=name) if name else None
+            document = _Document(line=line_number, name=name) if name else None
         else:
-            document = document or _Document(line=number, name=None)
-            fault = _add(path, number, line, document)
-            if fault is not None:
-                yield fault
+            document = document or _Document(line=line_number, name=None)
+            error = _add_word(path, line_number, line, document)
+            if error is not None:
+                yield error
     if document is not None and document.words:
         yield _row(path, document)
 
 
-def _add(path: str, number: int, line: str, document: _Document) -> InputError | None:
-    """Take a word into the document; the error of a line that is none."""
+def _add_word(path: str, line_number: int, line: str, document: _Document) -> InputError | None:
+    """Append the word of a line to the document; returns an error if the line is malformed."""
     cells = line.split("\t")
     if len(cells) != 5:
-        return InputError(f"{len(cells)} columns where 5 belong", path=path, line=number, fix=_FIX)
+        return InputError(f"{len(cells)} columns; expected 5", path=path, line=line_number, fix=_FIX)
     try:
-        names, tails = (json.loads(cell.replace("'", '"')) for cell in cells[3:])
+        labels, tails = (json.loads(cell.replace("'", '"')) for cell in cells[3:])
     except json.JSONDecodeError:
-        return InputError(f"'{cells[3]}' or '{cells[4]}' is no list", path=path, line=number, fix=_FIX)
-    if len(names) != len(tails) or not all(isinstance(tail, int) for tail in tails):
-        return InputError(f"{len(names)} relations and {len(tails)} words", path=path, line=number, fix=_FIX)
-    place = len(document.words)
+        return InputError(f"'{cells[3]}' or '{cells[4]}' is not a list", path=path, line=line_number, fix=_FIX)
+    if len(labels) != len(tails) or not all(isinstance(tail, int) for tail in tails):
+        cause = f"{len(labels)} relations, but {len(tails)} tails"
+        return InputError(cause, path=path, line=line_number, fix=_FIX)
+    head = len(document.words)
     document.words.append(cells[1])
     document.tags.append(cells[2])
-    document.links += [(place, t, name, number) for name, t in zip(names, tails, strict=True) if name != _NONE]
+    for label, tail in zip(labels, tails, strict=True):
+        if label != _NO_RELATION:
+            document.relations.append((head, tail, label, line_number))
     return None
 
 
@@ -85,15 +89,13 @@ def _row(path: str, document: _Document) -> Row | InputError:
     except InputError as error:
         return InputError(error.cause, path=path, line=document.line, fix=error.fix)
     entities = [{"start": words[span.start][0], "end": words[span.end - 1][1], "label": span.label} for span in spans]
-    ends = {span.end - 1: number for number, span in enumerate(spans)}
+    entity_ending_at = {span.end - 1: index for index, span in enumerate(spans)}
     relations: list[dict[str, Any]] = []
-    for head, tail, label, line in document.links:
-        if head not in ends or tail not in ends:
-            cause = (
-                f"the relation '{label}' leads from word {head} to {tail}, and an entity ends only at one or neither"
-            )
-            return InputError(cause, path=path, line=line, fix="relations join the last words of two entities")
-        relations.append({"head": ends[head], "tail": ends[tail], "label": label})
+    for head, tail, label, line in document.relations:
+        if head not in entity_ending_at or tail not in entity_ending_at:
+            cause = f"the relation '{label}' is from word {head} to word {tail}, which do not both end an entity"
+            return InputError(cause, path=path, line=line, fix="give the last words of two entities")
+        relations.append({"head": entity_ending_at[head], "tail": entity_ending_at[tail], "label": label})
     values: dict[str, Any] = {"text": text, "entities": entities, "relations": relations}
     values["words"] = [list(word) for word in words]
     return Row(

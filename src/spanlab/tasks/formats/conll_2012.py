@@ -1,6 +1,6 @@
-"""CoNLL-2012's columns as documents of text: words joined by spaces, sentences, speakers and chains by character.
+"""CoNLL-2012 columns to documents: words joined by spaces, with sentences, speakers and clusters by character.
 
-The genre is what stands before the first slash of a document's name, as in OntoNotes.
+The genre is the part of the document's name before the first slash, as in OntoNotes.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,24 +14,25 @@ from spanlab.text.conll_coref import CorefDocument, iterate_conll_coref
 
 
 def read_conll_2012(path: str) -> Iterator[Row | InputError]:
-    """One row a document."""
+    """One row per document: id, text, clusters, sentences, words, and speakers and genre if the file has them."""
     for document in iterate_conll_coref(path):
         if isinstance(document, InputError):
             yield document
         elif not document.words:
-            yield InputError(f"the document '{document.id}' has no sentence", path=path, line=document.line)
+            cause = f"the document '{document.id}' has no words"
+            yield InputError(cause, path=path, line=document.line, fix="remove it")
         else:
             yield Row(values=_values(document), path=path, line=document.line)
 
 
 def _values(document: CorefDocument) -> dict[str, Any]:
-    # Files cut down for a scorer have no words: any will do, as long as both sides have the same.
+    # Files stripped for a scorer have no words; a placeholder gives gold and prediction the same offsets.
     text, words = join_words([word or "_" for word in document.words], spaced=False)
     name = document.id if document.part in {None, 0} else f"{document.id}:{document.part}"
     values: dict[str, Any] = {
         "id": name,
         "text": text,
-        "clusters": [[[words[first][0], words[end - 1][1]] for first, end in chain] for chain in document.clusters],
+        "clusters": [[[words[first][0], words[end - 1][1]] for first, end in cluster] for cluster in document.clusters],
         "sentences": _sentences(document, words),
         "words": [list(word) for word in words],
     }
@@ -43,16 +44,18 @@ def _values(document: CorefDocument) -> dict[str, Any]:
 
 
 def _sentences(document: CorefDocument, words: Sequence[tuple[int, int]]) -> list[list[int]]:
-    found, first = [], 0
+    """[start, end] of each sentence, in characters."""
+    ranges, first = [], 0
     for sentence in document.sentences:
-        found.append([words[first][0], words[first + len(sentence) - 1][1]])
+        ranges.append([words[first][0], words[first + len(sentence) - 1][1]])
         first += len(sentence)
-    return found
+    return ranges
 
 
 def _turns(speakers: Sequence[str | None], words: Sequence[tuple[int, int]]) -> list[list[Any]]:
+    """[start, end, speaker] of each run of words by one speaker, in characters."""
     turns: list[list[Any]] = []
-    for name, group in groupby(range(len(words)), key=lambda word: speakers[word]):
-        places = list(group)
-        turns.append([words[places[0]][0], words[places[-1]][1], name])
+    for speaker, group in groupby(range(len(words)), key=lambda word: speakers[word]):
+        indices = list(group)
+        turns.append([words[indices[0]][0], words[indices[-1]][1], speaker])
     return turns

@@ -1,4 +1,4 @@
-"""GAP's table: a text, a pronoun and two names with their first characters, and which name the pronoun means."""
+"""GAP's table: a text, a pronoun and two names with their character offsets, and which name the pronoun refers to."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -13,14 +13,14 @@ _TRUTH = {"TRUE": True, "FALSE": False}
 
 
 def is_gap(line: str) -> bool:
-    """Whether the first line of a table is GAP's header, with or without the answers."""
+    """Whether the first line of a table is GAP's header, with or without the label columns."""
     return tuple(line.split("\t")) in {HEADER, _UNLABELLED}
 
 
 def read_gap(path: str) -> Iterator[Row | InputError]:
-    """One row a question: its text, and `pronoun`, `a` and `b` as spans of it."""
+    """One row per line: text, `pronoun`, `a` and `b` as [start, end], and `a_coref` and `b_coref` if labelled."""
     header: list[str] | None = None
-    for number, line in read_lines(path):
+    for line_number, line in read_lines(path):
         if isinstance(line, InputError):
             yield line
         elif not line:
@@ -28,26 +28,27 @@ def read_gap(path: str) -> Iterator[Row | InputError]:
         elif header is None:
             header = line.split("\t")
         else:
-            yield _row(path, number, header, line.split("\t"))
+            yield _row(path, line_number, header, line.split("\t"))
 
 
-def _row(path: str, number: int, header: list[str], cells: list[str]) -> Row | InputError:
+def _row(path: str, line_number: int, header: list[str], cells: list[str]) -> Row | InputError:
     if len(cells) != len(header):
-        cause = f"{len(cells)} columns, and the header has {len(header)}"
-        return InputError(cause, path=path, line=number, fix="a cell must not hold a tab")
+        cause = f"{len(cells)} columns, but the header has {len(header)}"
+        return InputError(cause, path=path, line=line_number, fix="write one cell per column, without tabs in a cell")
     named = dict(zip(header, cells, strict=True))
     values: dict[str, Any] = {"id": named["ID"], "text": named["Text"]}
     for field, name in (("pronoun", "Pronoun"), ("a", "A"), ("b", "B")):
         offset = named[f"{name}-offset"]
         if not offset.isdecimal():
-            return InputError(f"'{name}-offset' is '{offset}'; it must be a number", path=path, line=number)
+            cause = f"'{name}-offset' is '{offset}'; it must be a whole number"
+            return InputError(cause, path=path, line=line_number)
         start = int(offset)
         end = start + len(named[name])
         if named["Text"][start:end] != named[name]:
-            cause = f"the text has '{named['Text'][start:end]}' at {start}, and '{name}' is '{named[name]}'"
-            return InputError(cause, path=path, line=number, fix="offsets count characters from 0")
+            cause = f"the text has '{named['Text'][start:end]}' at {start}, but '{name}' is '{named[name]}'"
+            return InputError(cause, path=path, line=line_number, fix="offsets count characters from 0")
         values[field] = [start, end]
     for field, name in (("a_coref", "A-coref"), ("b_coref", "B-coref")):
         if name in named:
             values[field] = _TRUTH.get(named[name].upper())
-    return Row(values=values, path=path, line=number)
+    return Row(values=values, path=path, line=line_number)

@@ -1,7 +1,7 @@
-"""Files of lines: UTF-8 with or without a byte order mark, any line ends, plain or compressed; JSON or plain text.
+"""Line-based files: UTF-8 with or without a byte order mark, any line endings, plain or compressed; JSON or plain text.
 
-Lines are read one at a time, so a file may be of any size. A line that is not UTF-8 is yielded as its error, and
-reading goes on: a check of the data should see all errors.
+A path enters; numbered lines, or rows, leave one at a time, so a file may be of any size. A line that is not UTF-8 is
+yielded as its error and reading continues, so that a check of the data reports all errors.
 """
 
 import gzip
@@ -35,7 +35,7 @@ def open_bytes(path: str) -> IO[bytes]:
 
 
 def bare_suffix(path: str) -> str:
-    """The lower-case suffix of a file's name, without that of compression."""
+    """The lower-case suffix of a file's name before `.gz` or `.xz`."""
     file = Path(path)
     return Path(file.stem).suffix.lower() if file.suffix in _COMPRESSED else file.suffix.lower()
 
@@ -44,15 +44,15 @@ def read_lines(path: str) -> Iterator[tuple[int, str | InputError]]:
     """Each line without its end, numbered from 1; an error where it cannot be decoded."""
     try:
         with open_bytes(path) as file:
-            for number, data in enumerate(file, 1):
-                content = data.removeprefix(_BOM) if number == 1 else data
-                yield number, _decode(content.rstrip(b"\r\n"), path, number)
+            for line_number, data in enumerate(file, 1):
+                content = data.removeprefix(_BOM) if line_number == 1 else data
+                yield line_number, _decode(content.rstrip(b"\r\n"), path, line_number)
     except (EOFError, gzip.BadGzipFile, lzma.LZMAError) as error:
         raise InputError(f"damaged or cut short ({error})", path=path, fix="download it again") from None
 
 
 def read_text(path: str) -> str:
-    """The whole of a file, without a byte order mark."""
+    """The content of a file without its byte order mark."""
     try:
         with open_bytes(path) as file:
             data = file.read().removeprefix(_BOM)
@@ -65,43 +65,48 @@ def read_text(path: str) -> str:
         raise InputError("not UTF-8 text", path=path, line=line, fix="convert the file to UTF-8") from None
 
 
-def _decode(data: bytes, path: str, number: int) -> str | InputError:
+def _decode(data: bytes, path: str, line_number: int) -> str | InputError:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
         cause = f"not UTF-8 text (byte {error.start} of the line)"
-        return InputError(cause, path=path, line=number, fix="convert the file to UTF-8")
+        return InputError(cause, path=path, line=line_number, fix="convert the file to UTF-8")
 
 
 def read_texts(path: str) -> Iterator[Row | InputError]:
-    """One text a line; blank lines are skipped."""
-    for number, line in read_lines(path):
+    """One row per line, with the line as its text; blank lines are skipped."""
+    for line_number, line in read_lines(path):
         if isinstance(line, InputError):
             yield line
         elif line.strip():
-            yield Row(values={"text": line}, path=path, line=number)
+            yield Row(values={"text": line}, path=path, line=line_number)
 
 
 def read_json_lines(path: str) -> Iterator[Row | InputError]:
-    """One JSON object a line; blank lines are skipped, and a line that is not an object is yielded as its error."""
-    for number, line in read_lines(path):
+    """One row per line, a JSON object; blank lines are skipped, any other line is yielded as an error."""
+    for line_number, line in read_lines(path):
         if isinstance(line, InputError):
             yield line
         elif line.strip():
-            yield _json_row(path, number, line)
+            yield _json_row(path, line_number, line)
 
 
-def _json_row(path: str, number: int, line: str) -> Row | InputError:
+def _json_row(path: str, line_number: int, line: str) -> Row | InputError:
     try:
         values: Any = json.loads(line)
     except json.JSONDecodeError as error:
-        incomplete = error.pos >= len(line.rstrip()) or error.msg.startswith("Unterminated")
-        cause = "the line is cut short" if incomplete else f"not valid JSON: {error.msg}"
-        return InputError(cause, path=path, line=number, column=error.colno, fix="write one JSON object a line")
+        cause, fix = json_cause(error, "line"), "write one JSON object per line"
+        return InputError(cause, path=path, line=line_number, column=error.colno, fix=fix)
     except RecursionError:
-        return InputError("nested too deeply", path=path, line=number, fix="write one flat JSON object a line")
+        return InputError("nested too deeply", path=path, line=line_number, fix="write one flat JSON object per line")
     if not isinstance(values, dict):
         names = {list: "a list", str: "text", int: "a number", float: "a number", bool: "true or false"}
-        found = names.get(type(values), "null")
-        return InputError(f"holds {found}, not an object", path=path, line=number, fix='write {"text": …}')
-    return Row(values=values, path=path, line=number)
+        actual = names.get(type(values), "null")
+        return InputError(f"holds {actual}, not an object", path=path, line=line_number, fix='write {"text": …}')
+    return Row(values=values, path=path, line=line_number)
+
+
+def json_cause(error: json.JSONDecodeError, unit: str) -> str:
+    """The cause of a JSON error in plain words; `unit` ("line", "file") is what was parsed."""
+    incomplete = error.pos >= len(error.doc.rstrip()) or error.msg.startswith("Unterminated")
+    return f"the {unit} is cut short" if incomplete else f"not valid JSON: {error.msg}"

@@ -1,7 +1,7 @@
-"""The file formats, and how the format of a file is chosen: by its suffix and, where several share one, its first line.
+"""The table of file formats; a path and a task's file shape enter, rows leave.
 
-A new format is a file with its reader and a row in `FORMATS`. The first row wins whose labels the task has, whose
-suffix fits and whose sniff accepts the first line that is not blank.
+A new format is a module with its reader and an entry in `FORMATS`. The format of a file is the first entry whose labels
+the task has, whose suffixes fit and whose sniff accepts the first line that is not blank.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -23,13 +23,13 @@ Rows = Iterator[Row | InputError]
 
 
 class Format(NamedTuple):
-    """One row of the table."""
+    """A file format: for which tasks, how to recognise it, and its reader."""
 
     name: str
     labels: str | None
-    """The labelled field of the tasks that have such files (`FileShape.labels`); None: every task."""
+    """Only for tasks with this `FileShape.labels`; None: every task."""
     suffixes: tuple[str, ...]
-    """Empty: any suffix that no earlier row takes."""
+    """Empty: any suffix."""
     sniff: Callable[[str, Sequence[str]], bool] | None
     """Whether a file is of this format, by its first line and `data.columns`; None: the suffix is enough."""
     read: Callable[[str, FileShape, Sequence[str]], Rows]
@@ -67,27 +67,27 @@ FORMATS: tuple[Format, ...] = (
 def read_rows(path: str, shape: FileShape, columns: Sequence[str] = ()) -> Rows:
     """The rows of a file, in order; a line that cannot be read is yielded as its error, and reading goes on.
 
-    What makes the whole file unreadable (it does not exist, is empty, or of an unknown format) is raised.
+    A file that does not exist, is empty or of an unknown format raises an error.
     """
     empty = True
     for row in find_format(path, shape, columns).read(path, shape, columns):
         empty = False
         yield row
     if empty:
-        raise InputError("holds no example", path=path, fix="give a file with at least one")
+        raise InputError("holds no example", path=path, fix="use a file with at least one")
 
 
 def find_format(path: str, shape: FileShape, columns: Sequence[str] = ()) -> Format:
-    """The first row of the table that fits a file; standard input holds JSON lines."""
+    """The first entry of `FORMATS` that fits a file; standard input holds JSON lines."""
     suffix = ".jsonl" if path == STDIN else bare_suffix(path)
-    known = [row for row in FORMATS if row.labels in {None, shape.labels}]
-    fitting = [row for row in known if not row.suffixes or suffix in row.suffixes]
-    first_line = _first_line(path) if fitting and fitting[0].sniff else ""
-    for row in fitting:
-        if row.sniff is None or row.sniff(first_line, columns):
-            return row
-    suffixes = ", ".join(dict.fromkeys(suffix for row in known for suffix in row.suffixes))
-    raise InputError(f"the suffix '{suffix}' does not tell the format", path=path, fix=f"use one of {suffixes}")
+    allowed = [entry for entry in FORMATS if entry.labels in {None, shape.labels}]
+    candidates = [entry for entry in allowed if not entry.suffixes or suffix in entry.suffixes]
+    first_line = _first_line(path) if candidates and candidates[0].sniff else ""
+    for entry in candidates:
+        if entry.sniff is None or entry.sniff(first_line, columns):
+            return entry
+    suffixes = ", ".join(dict.fromkeys(suffix for entry in allowed for suffix in entry.suffixes))
+    raise InputError(f"unknown format: the suffix is '{suffix}'", path=path, fix=f"use one of {suffixes}")
 
 
 def _first_line(path: str) -> str:

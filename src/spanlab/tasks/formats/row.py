@@ -1,4 +1,4 @@
-"""One labelled example as it stands in a file, under the field names of its JSON line, and where it stands."""
+"""One example as read from a file: its values under the field names of the task's JSON lines, and its line."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,36 +9,36 @@ from spanlab.errors import InputError
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """Every format gives rows of one shape, that of the task's JSON lines."""
+    """One example of a file; the fields are the same whatever the format."""
 
     values: Mapping[str, Any]
     path: str | None = None
-    """None for an example that came from Python."""
+    """None for an example passed in Python."""
     line: int | None = None
-    """Where the example begins in the file, from 1."""
+    """The line where the example begins, from 1."""
     columns: tuple[str, ...] = ()
-    """What the header of its table calls the columns; empty where there is none."""
+    """The header of its table; empty if there is none."""
 
     def error(self, cause: str, fix: str | None = None) -> InputError:
-        """The error that names this row's place."""
+        """An error with the path and line of this row."""
         return InputError(cause, path=self.path, line=self.line, fix=fix)
 
 
 @dataclass(frozen=True, kw_only=True)
 class FileShape:
-    """What a task's files may look like."""
+    """The fields of a task's files, and the formats they may be in."""
 
     fields: Mapping[str, tuple[str, ...]]
-    """The fields of a JSON line that a table can hold, each with other names a header may give it."""
+    """The fields that a table can hold, each with alternative names in headers."""
     required: tuple[str, ...]
     """The fields an example has even without labels."""
     labels: str = ""
-    """The labelled field (`spans`, `clusters`, `answers`, `relations`), by which formats of `FORMATS` are allowed."""
+    """The labelled field (`spans`, `clusters`, `answers`, `relations`) that selects entries of `FORMATS`."""
     instead: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Other fields in which a JSON line may hold a required one."""
+    """Alternative fields of a JSON line for a required one."""
 
     def input_of(self, values: Mapping[str, Any]) -> list[str]:
-        """What an example has even without labels, as text; a list of texts put together."""
+        """The required fields as text; a list of texts is joined by spaces."""
         return [self._text(values, name) for name in self.required]
 
     def _text(self, values: Mapping[str, Any], required: str) -> str:
@@ -52,6 +52,6 @@ def joint_shape(shapes: Sequence[FileShape]) -> FileShape:
     if all(shape == shapes[0] for shape in shapes):
         return shapes[0]
     return FileShape(
-        fields={name: others for shape in shapes for name, others in shape.fields.items()},
+        fields={name: aliases for shape in shapes for name, aliases in shape.fields.items()},
         required=tuple(dict.fromkeys(name for shape in shapes for name in shape.required)),
     )

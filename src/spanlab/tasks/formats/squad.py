@@ -1,6 +1,7 @@
 """SQuAD 1.1 and 2.0: articles of paragraphs with their questions, in one JSON document.
 
-The line of a question is where its id stands, so that a fault can be found in a file of any size.
+A file enters; each question leaves as a row with its context. The line of a row is that of the question's id, so that
+errors can be found in a large file.
 """
 
 import json
@@ -8,47 +9,45 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from spanlab.errors import InputError
-from spanlab.tasks.formats.lines import read_text
+from spanlab.tasks.formats.lines import json_cause, read_text
 from spanlab.tasks.formats.row import Row
 
-_FIX = 'SQuAD\'s JSON is {"data": [{"paragraphs": [{"context": …, "qas": [{"id", "question", "answers"}]}]}]}'
+_FIX = 'write {"data": [{"paragraphs": [{"context": …, "qas": [{"id", "question", "answers"}]}]}]}'
 
 
 def is_squad(line: str) -> bool:
-    """Whether a JSON file that begins with this line is SQuAD's; otherwise the line is a whole object of JSON lines."""
+    """Whether the first line of a JSON file begins a SQuAD document; otherwise the file holds JSON lines."""
     return not line.rstrip().endswith("}") or '"data"' in line[:1000]
 
 
 def read_squad(path: str) -> Iterator[Row | InputError]:
-    """One row a question: id, question, context, answers with their start, and whether there is none."""
+    """One row per question: id, question, context, and answers with their start; no answers if it is impossible."""
     text = read_text(path)
     if not text.strip():
         return
-    places = _Places(text)
+    id_lines = _IdLines(text)
     for paragraph in _paragraphs(path, text):
         context = paragraph.get("context")
         for question in paragraph.get("qas") or ():
             if not isinstance(question, Mapping):
-                yield InputError("a question is no object", path=path, fix=_FIX)
+                yield InputError("a question is not an object", path=path, fix=_FIX)
                 continue
-            line = places.line_of(question.get("id"))
-            yield Row(values=_values(question, context), path=path, line=line)
+            yield Row(values=_values(question, context), path=path, line=id_lines.find(question.get("id")))
 
 
 def _paragraphs(path: str, text: str) -> Iterator[Mapping[str, Any]]:
     try:
         document = json.loads(text)
     except json.JSONDecodeError as error:
-        cut = error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated")
-        cause = "the file is cut short" if cut else f"not valid JSON: {error.msg}"
-        raise InputError(cause, path=path, line=error.lineno, column=error.colno, fix="fetch it again") from None
+        cause = json_cause(error, "file")
+        raise InputError(cause, path=path, line=error.lineno, column=error.colno, fix="download it again") from None
     articles = document.get("data") if isinstance(document, dict) else None
     if not isinstance(articles, list):
         raise InputError("not a SQuAD file: no list 'data'", path=path, line=1, fix=_FIX)
-    for number, article in enumerate(articles):
+    for index, article in enumerate(articles):
         paragraphs = article.get("paragraphs") if isinstance(article, dict) else None
-        if not isinstance(paragraphs, list) or not all(isinstance(each, dict) for each in paragraphs):
-            raise InputError(f"article {number} has no list 'paragraphs'", path=path, fix=_FIX)
+        if not isinstance(paragraphs, list) or not all(isinstance(paragraph, dict) for paragraph in paragraphs):
+            raise InputError(f"article {index} has no list 'paragraphs'", path=path, fix=_FIX)
         yield from paragraphs
 
 
@@ -59,7 +58,7 @@ def _values(question: Mapping[str, Any], context: object) -> dict[str, Any]:
     if "answers" in question:
         answers = question["answers"]
         values["answers"] = [_answer(answer) for answer in answers] if isinstance(answers, list) else answers
-    # SQuAD 2.0 keeps the tempting wrong answers of such a question elsewhere, and it may carry them as answers.
+    # Some files list the plausible wrong answers of SQuAD 2.0 under `answers` of an impossible question.
     if question.get("is_impossible") is True:
         values["answers"] = []
     return values
@@ -71,19 +70,19 @@ def _answer(answer: object) -> object:
     return {"text": answer.get("text"), "start": answer.get("answer_start")}
 
 
-class _Places:
-    """Where ids stand in the document; they come in order, so each is looked for after the one before."""
+class _IdLines:
+    """The lines of ids in the document; ids are asked for in order, so each search starts at the previous hit."""
 
     def __init__(self, text: str) -> None:
         self._text, self._position, self._line = text, 0, 1
 
-    def line_of(self, name: object) -> int | None:
-        """The line of an id; None where it is written in some way of its own."""
-        if name is None:
+    def find(self, question_id: object) -> int | None:
+        """The line of an id; None if there is none, or if it is written with JSON escapes."""
+        if question_id is None:
             return None
-        found = self._text.find(json.dumps(name, ensure_ascii=False), self._position)
-        if found < 0:
+        position = self._text.find(json.dumps(question_id, ensure_ascii=False), self._position)
+        if position < 0:
             return None
-        self._line += self._text.count("\n", self._position, found)
-        self._position = found
+        self._line += self._text.count("\n", self._position, position)
+        self._position = position
         return self._line

@@ -1,7 +1,7 @@
-"""Tables: tab-separated values as GLUE writes them (no quoting), and CSV.
+"""Tables: tab-separated values as in GLUE (no quoting), and CSV; a row of cells leaves as a row of named values.
 
-Columns are found by the names of the header, in any order and under the usual other names. `data.columns` says which
-one is meant where a header calls it otherwise (`review:text`), and names them from the left where there is no header.
+Columns are found by their names in the header, in any order and under common aliases (`FileShape.fields`).
+`data.columns` maps other names to fields (`review:text`) or, without a header, names the columns from the left.
 """
 
 import csv
@@ -11,7 +11,8 @@ from spanlab.errors import InputError, did_you_mean
 from spanlab.tasks.formats.lines import read_lines
 from spanlab.tasks.formats.row import FileShape, Row
 
-Cells = tuple[int, list[str] | InputError]
+NumberedCells = tuple[int, list[str] | InputError]
+"""The line a row begins in, and its cells or the error of reading them."""
 SKIPPED = "_"
 RENAMES = ":"
 
@@ -27,13 +28,13 @@ def read_csv(path: str, shape: FileShape, columns: Sequence[str] = ()) -> Iterat
     return _rows(path, shape, columns, _csv_cells(path))
 
 
-def _csv_cells(path: str) -> Iterator[Cells]:
-    faults: list[InputError] = []
+def _csv_cells(path: str) -> Iterator[NumberedCells]:
+    errors: list[InputError] = []
 
     def lines() -> Iterator[str]:
         for _, line in read_lines(path):
             if isinstance(line, InputError):
-                faults.append(line)
+                errors.append(line)
             yield "" if isinstance(line, InputError) else line + "\n"
 
     # A cell may hold a whole document.
@@ -45,98 +46,103 @@ def _csv_cells(path: str) -> Iterator[Cells]:
             if cells:
                 yield start, cells
             start = reader.line_num + 1
-            while faults:
-                yield start, faults.pop(0)
+            while errors:
+                yield start, errors.pop(0)
     except csv.Error as error:
         yield start, InputError(f"not valid CSV: {error}", path=path, line=start, fix="quote cells that hold quotes")
 
 
-def _rows(path: str, shape: FileShape, columns: Sequence[str], numbered: Iterable[Cells]) -> Iterator[Row | InputError]:
-    renamed = _renamed(shape, columns)
+def _rows(
+    path: str, shape: FileShape, columns: Sequence[str], numbered: Iterable[NumberedCells]
+) -> Iterator[Row | InputError]:
+    renamed = _read_renames(shape, columns)
     columns = () if renamed else columns
-    places: Mapping[str, int] | None = _named(shape, columns) if columns else None
+    column_of: Mapping[str, int] | None = _columns_from_left(shape, columns) if columns else None
     header: tuple[str, ...] = ()
     width, first = len(columns), True
-    for number, cells in numbered:
+    for line, cells in numbered:
         if isinstance(cells, InputError):
             yield cells
             continue
         is_header = first and (not columns or _is_header(shape, cells, columns))
         first = False
         if is_header and not columns:
-            places, width, header = _header(path, shape, cells, renamed), len(cells), tuple(cells)
+            column_of, width, header = _columns_by_header(path, shape, cells, renamed), len(cells), tuple(cells)
         if is_header:
             continue
-        assert places is not None
+        assert column_of is not None
         if len(cells) != width:
             where = "data.columns names" if columns else "the header has"
-            cause = f"{len(cells)} columns, and {where} {width}"
-            yield InputError(cause, path=path, line=number, fix="a cell must not hold the separator")
+            cause = f"{len(cells)} columns, but {where} {width}"
+            yield InputError(cause, path=path, line=line, fix="write one cell per column, without separators in a cell")
             continue
-        values = {name: cells[place] for name, place in places.items()}
-        yield Row(values=values, path=path, line=number, columns=header)
+        values = {name: cells[column] for name, column in column_of.items()}
+        yield Row(values=values, path=path, line=line, columns=header)
 
 
-def _renamed(shape: FileShape, columns: Sequence[str]) -> dict[str, str]:
-    """Fields by what the header calls them, where `columns` says so; empty where it names columns from the left."""
+def _read_renames(shape: FileShape, columns: Sequence[str]) -> dict[str, str]:
+    """Fields by column name, from entries like `review:text`; empty if `columns` names columns from the left."""
     pairs = [column.rpartition(RENAMES) for column in columns]
     if not any(separator for _, separator, _ in pairs):
         return {}
     for column, (_, separator, name) in zip(columns, pairs, strict=True):
         if not separator:
-            fix = f"write every one as COLUMN{RENAMES}FIELD, or none"
-            raise InputError(f"data.columns names '{column}' by its place and others by the header", fix=fix)
+            fix = f"write all as COLUMN{RENAMES}FIELD, or none"
+            raise InputError(f"data.columns names '{column}' by position and others by the header", fix=fix)
         _check_field(shape, name)
     return {column: name for column, _, name in pairs}
 
 
-def _header(path: str, shape: FileShape, cells: Sequence[str], renamed: Mapping[str, str]) -> dict[str, int]:
-    """The place of each field; an error where a required one is not there."""
+def _columns_by_header(path: str, shape: FileShape, cells: Sequence[str], renamed: Mapping[str, str]) -> dict[str, int]:
+    """The column index of each field; raises an error if a required field is missing."""
     shown = ", ".join(cell[:40] for cell in cells[:8])
-    found: dict[str, int] = {}
+    column_of: dict[str, int] = {}
     for column, name in renamed.items():
         if column not in cells:
             cause = f"no column is called '{column}'{did_you_mean(column, cells)}; there are {shown}"
             raise InputError(cause, path=path, line=1, fix="correct data.columns (--columns)")
-        found[name] = cells.index(column)
-    for name, others in shape.fields.items():
-        place = next((cells.index(known) for known in (name, *others) if known in cells), None)
-        if place is not None:
-            found.setdefault(name, place)
+        column_of[name] = cells.index(column)
+    for name, aliases in shape.fields.items():
+        index = next((cells.index(alias) for alias in (name, *aliases) if alias in cells), None)
+        if index is not None:
+            column_of.setdefault(name, index)
     for name in shape.required:
-        if name not in found:
+        if name not in column_of:
             hint = did_you_mean(name, cells)
             fix = (
-                f"say which one it is by data.columns (--columns), such as {cells[0][:40]}{RENAMES}{name}; or, without "
-                f"a header, name all from the left, such as {_suggestion(shape, len(cells))}"
+                f"name it by data.columns (--columns), such as {cells[0][:40]}{RENAMES}{name}; or, without a header, "
+                f"name all columns from the left, such as {_suggest_columns(shape, len(cells))}"
             )
             raise InputError(f"no column is called '{name}'{hint}; there are {shown}", path=path, line=1, fix=fix)
-    return found
+    return column_of
 
 
-def _suggestion(shape: FileShape, width: int) -> str:
+def _suggest_columns(shape: FileShape, width: int) -> str:
+    """A value of `data.columns` for a table of this width: required fields, one label, the rest skipped."""
     optional = [name for name in shape.fields if name not in {"id", *shape.required}]
     names = [*shape.required, *optional[:1]][:width]
     return ",".join([*names, *[SKIPPED] * (width - len(names))])
 
 
-def _named(shape: FileShape, columns: Sequence[str]) -> dict[str, int]:
+def _columns_from_left(shape: FileShape, columns: Sequence[str]) -> dict[str, int]:
+    """The column index of each field, from `data.columns` without a header."""
     for name in columns:
         if name != SKIPPED:
             _check_field(shape, name)
     for name in shape.required:
         if name not in columns:
-            raise InputError(f"data.columns does not name '{name}'", fix=f"put {name} where its column is")
-    return {name: place for place, name in enumerate(columns) if name != SKIPPED}
+            raise InputError(f"data.columns does not name '{name}'", fix=f"add {name} at the position of its column")
+    return {name: index for index, name in enumerate(columns) if name != SKIPPED}
 
 
 def _check_field(shape: FileShape, name: str) -> None:
     if name not in shape.fields:
         known, hint = ", ".join(shape.fields), did_you_mean(name, shape.fields)
-        raise InputError(f"data.columns names '{name}'{hint}; a column is {known}, or {SKIPPED} for none of them")
+        fix = f"use {known}, or {SKIPPED} to skip a column"
+        raise InputError(f"data.columns names '{name}'{hint}, which is not a field", fix=fix)
 
 
 def _is_header(shape: FileShape, cells: Sequence[str], columns: Sequence[str]) -> bool:
-    """Whether a first line under given columns is a header all the same: it names what the columns hold."""
+    """Whether the first line is a header although `columns` is given: its cells name the same fields."""
     named = [(name, cell) for name, cell in zip(columns, cells, strict=False) if name != SKIPPED]
     return all(cell in (name, *shape.fields[name]) for name, cell in named)

@@ -1,10 +1,10 @@
-"""Entities and relations by words, as SciERC is often given: one JSON list of sentences.
+"""Entities and relations by word index, a common form of SciERC: one JSON list of sentences.
 
     [{"tokens": […], "entities": [{"type", "start", "end"}], "relations": [{"type", "head", "tail"}], "orig_id": …}, …]
 
-`start` and `end` (exclusive) count words, `head` and `tail` entities. Words are joined by a space; what leaves counts
-characters. Sentences are taken from the text one by one, so that each has the line it begins in and a fault costs no
-more than the sentence it stands in.
+`start` and `end` (exclusive) are word indices, `head` and `tail` entity indices. Each sentence leaves as a row: the
+words joined by spaces, with character offsets. Sentences are decoded one by one, so that each row has its line and an
+invalid sentence does not affect the others.
 """
 
 import json
@@ -13,58 +13,57 @@ from typing import Any
 
 from spanlab.errors import InputError
 from spanlab.tasks.formats.columns import join_words
-from spanlab.tasks.formats.lines import read_text
+from spanlab.tasks.formats.lines import json_cause, read_text
 from spanlab.tasks.formats.row import Row
 
-_FIX = 'a sentence is {"tokens": […], "entities": [{"type", "start", "end"}], "relations": [{"type", "head", "tail"}]}'
+_FIX = 'write {"tokens": […], "entities": [{"type", "start", "end"}], "relations": [{"type", "head", "tail"}]}'
 
 
 def is_word_relations(line: str) -> bool:
-    """Whether a file that begins with this line is of this format."""
+    """Whether the first line of a file begins a JSON list."""
     return line.lstrip().startswith("[")
 
 
 def read_word_relations(path: str) -> Iterator[Row | InputError]:
-    """One row a sentence: id, text, words, entities and relations."""
+    """One row per sentence: id, text, words, entities and relations."""
     text = read_text(path)
-    decoder, place, line = json.JSONDecoder(), text.index("[") + 1, 1
-    counted = 0
+    decoder, position, line = json.JSONDecoder(), text.index("[") + 1, 1
+    counted = 0  # line breaks before this position are in `line`
     while True:
-        while place < len(text) and (text[place].isspace() or text[place] == ","):
-            place += 1
-        line += text.count("\n", counted, place)
-        counted = place
-        if text[place : place + 1] == "]":
+        while position < len(text) and (text[position].isspace() or text[position] == ","):
+            position += 1
+        line += text.count("\n", counted, position)
+        counted = position
+        if text[position : position + 1] == "]":
             return
         try:
-            values, place = decoder.raw_decode(text, place)
+            sentence, position = decoder.raw_decode(text, position)
         except json.JSONDecodeError as error:
-            cut = error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated")
-            cause = "the file is cut short" if cut else f"not valid JSON: {error.msg}"
-            raise InputError(cause, path=path, line=error.lineno, column=error.colno, fix="fetch it again") from None
-        yield _row(path, line, values)
+            cause = json_cause(error, "file")
+            raise InputError(cause, path=path, line=error.lineno, column=error.colno, fix="download it again") from None
+        yield _row(path, line, sentence)
 
 
-def _row(path: str, line: int, values: Any) -> Row | InputError:  # noqa: ANN401 (anything JSON holds)
-    if not isinstance(values, Mapping) or not _are_words(values.get("tokens")):
+def _row(path: str, line: int, sentence: Any) -> Row | InputError:  # noqa: ANN401 (anything JSON holds)
+    if not isinstance(sentence, Mapping) or not _are_words(sentence.get("tokens")):
         return InputError("a sentence has no list 'tokens' of words", path=path, line=line, fix=_FIX)
-    name = values.get("orig_id", values.get("id"))
-    text, words = join_words(values["tokens"], spaced=False)
-    told: dict[str, Any] = {"text": text, "words": [list(word) for word in words]}
-    if name is not None:
-        told["id"] = str(name)
+    sentence_id = sentence.get("orig_id", sentence.get("id"))
+    text, words = join_words(sentence["tokens"], spaced=False)
+    values: dict[str, Any] = {"text": text, "words": [list(word) for word in words]}
+    if sentence_id is not None:
+        values["id"] = str(sentence_id)
     try:
-        if "entities" in values:
-            told["entities"] = [_entity(entity, words) for entity in values["entities"]]
-        if "relations" in values:
-            told["relations"] = [
-                {"head": r["head"], "tail": r["tail"], "label": r["type"]} for r in values["relations"]
+        if "entities" in sentence:
+            values["entities"] = [_entity(entity, words) for entity in sentence["entities"]]
+        if "relations" in sentence:
+            values["relations"] = [
+                {"head": r["head"], "tail": r["tail"], "label": r["type"]} for r in sentence["relations"]
             ]
     except (KeyError, TypeError, IndexError):
-        where = f"sentence '{name}'" if name is not None else f"the sentence '{text[:40]}…'"
-        cause = f"{where} has an entity or a relation that is incomplete or leaves its {len(words)} words"
+        where = f"sentence '{sentence_id}'" if sentence_id is not None else f"the sentence '{text[:40]}…'"
+        cause = f"{where} has an entity or a relation that is incomplete or outside its {len(words)} words"
         return InputError(cause, path=path, line=line, fix=_FIX)
-    return Row(values=told, path=path, line=line)
+    return Row(values=values, path=path, line=line)
 
 
 def _are_words(value: object) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from spanlab.tasks.formats.row import Row
-from spanlab.tasks.result import Result
+from spanlab.tasks.result import Result, result_id
 from spanlab.tasks.spans.html import draw_spans
 from spanlab.tasks.spans.labelled import TextSpan, read_spans, span_problems
 from spanlab.tasks.validation import Problem, read_id, text_problems
@@ -109,5 +109,4 @@ def read_prediction(row: Row, index: int, example: NerExample) -> NerResult:
         )
         for span in row.values["spans"]
     )
-    name = str(index) if example.id is None else example.id
-    return NerResult(id=name, spans=tuple(entities), source=example.text)
+    return NerResult(id=result_id(index, example.id), spans=tuple(entities), source=example.text)

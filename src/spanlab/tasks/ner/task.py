@@ -16,7 +16,7 @@ from spanlab.tasks.ner.data import Entity, NerExample, NerResult, example_proble
 from spanlab.tasks.ner.heads import EntityMethod
 from spanlab.tasks.ner.span_head import SpanClassification
 from spanlab.tasks.ner.tag_head import Tagging
-from spanlab.tasks.result import Mistake, Scores, about
+from spanlab.tasks.result import Mistake, Scores, common_fields
 from spanlab.tasks.sample import Sample
 from spanlab.tasks.spans.labelled import are_nested
 from spanlab.tasks.spans.units import LabelUnits, choose_units, encode_units, find_gold
@@ -142,7 +142,7 @@ class NamedEntities(Task[NerExample, NerResult]):
         ]
         entities.sort(key=lambda entity: (entity.start, entity.end))
         return NerResult(
-            **about(index, example.id, samples), spans=tuple(entities), source=example.text, words=example.words
+            **common_fields(index, example.id, samples), spans=tuple(entities), source=example.text, words=example.words
         )
 
     # ---- score

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from spanlab.tasks.formats.row import Row
-from spanlab.tasks.result import Result
+from spanlab.tasks.result import Result, result_id
 from spanlab.tasks.spans.html import draw_spans
 from spanlab.tasks.validation import Problem, clip_repr, read_id, text_problems
 
@@ -181,7 +181,7 @@ def read_prediction(row: Row, index: int, example: QaExample) -> QaResult:
     if not isinstance(answer, str):
         raise row.error(f"'answer' is {clip_repr(answer)}; it must be text", 'give the text of the answer, "" for none')
     return QaResult(
-        id=str(index) if example.id is None else example.id,
+        id=result_id(index, example.id),
         answer=answer,
         start=None,
         end=None,

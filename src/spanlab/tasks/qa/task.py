@@ -23,7 +23,7 @@ from spanlab.tasks.qa.data import QaExample, QaResult, example_problems, parse_e
 from spanlab.tasks.qa.decode import WindowAnswers, rank_answers, scored_answers
 from spanlab.tasks.qa.pointer_head import PointerHead
 from spanlab.tasks.qa.span_head import AnswerSpanHead
-from spanlab.tasks.result import Mistake, Scores, about
+from spanlab.tasks.result import Mistake, Scores, common_fields
 from spanlab.tasks.sample import Sample
 from spanlab.tasks.spans.units import tokens_over
 from spanlab.tasks.validation import Problem
@@ -131,7 +131,7 @@ class QuestionAnswering(Task[QaExample, QaResult]):
         chosen = null_answer if no_answer else answers[0]
         nbest = sorted([*answers, null_answer] if threshold is not None else answers, key=lambda answer: -answer.score)
         return QaResult(
-            **about(index, example.id, samples),
+            **common_fields(index, example.id, samples),
             answer=chosen.answer,
             start=chosen.start,
             end=chosen.end,

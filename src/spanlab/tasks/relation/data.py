@@ -12,7 +12,7 @@ from typing import Any
 from spanlab.metrics.relations import EntityRelations
 from spanlab.tasks.formats.row import Row
 from spanlab.tasks.ner.data import Entity
-from spanlab.tasks.result import Result
+from spanlab.tasks.result import Result, result_id
 from spanlab.tasks.spans.html import draw_spans
 from spanlab.tasks.spans.labelled import TextSpan, span_problems
 from spanlab.tasks.validation import Problem, clip_repr, read_id, text_problems
@@ -209,7 +209,7 @@ def read_prediction(row: Row, index: int, example: RelationExample) -> RelationR
         if relation["label"] != NO_RELATION
     )
     return RelationResult(
-        id=str(index) if example.id is None else example.id,
+        id=result_id(index, example.id),
         entities=tuple(entities),
         relations=tuple(relations),
         source=example.text,

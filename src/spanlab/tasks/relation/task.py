@@ -37,7 +37,7 @@ from spanlab.tasks.relation.heads import RelationMethod
 from spanlab.tasks.relation.joint_head import JointExtraction
 from spanlab.tasks.relation.markers_head import MarkedPairs
 from spanlab.tasks.relation.pairs_head import GivenPairs
-from spanlab.tasks.result import Mistake, Scores, about
+from spanlab.tasks.result import Mistake, Scores, common_fields
 from spanlab.tasks.sample import Sample
 from spanlab.tasks.spans.labelled import are_nested
 from spanlab.tasks.spans.units import choose_units, widest_span
@@ -140,7 +140,7 @@ class Relations(Task[RelationExample, RelationResult]):
     ) -> RelationResult:
         """The entities, and every relation that some threshold would keep."""
         entities, relations = self._method.decode(example, samples, outputs)
-        shared = about(index, example.id, samples)
+        shared = common_fields(index, example.id, samples)
         return RelationResult(**shared, entities=entities, relations=relations, source=example.text)
 
     @override

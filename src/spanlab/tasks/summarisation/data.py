@@ -13,7 +13,7 @@ from typing import Any, get_args
 
 from spanlab.errors import ConfigError
 from spanlab.tasks.formats.row import Row
-from spanlab.tasks.result import Result
+from spanlab.tasks.result import Result, result_id
 from spanlab.tasks.spans.html import draw_spans
 from spanlab.tasks.summarisation.config import Limit, LimitUnit
 from spanlab.tasks.validation import Problem, clip_repr, text_problems
@@ -198,5 +198,4 @@ def read_prediction(row: Row, index: int, example: SummaryExample) -> SummaryRes
     summary = row.values.get("summary")
     if not isinstance(summary, str):
         raise row.error(f"'summary' is {clip_repr(summary)}; it must be text", 'write {"summary": "…"}')
-    name = str(index) if example.id is None else example.id
-    return SummaryResult(id=name, sentences=(), summary=summary, text=example.text)
+    return SummaryResult(id=result_id(index, example.id), sentences=(), summary=summary, text=example.text)

@@ -21,7 +21,7 @@ from spanlab.encoder import Encoder
 from spanlab.metrics.generation import score_rouge
 from spanlab.tasks.base import FittedState, Task
 from spanlab.tasks.formats.row import FileShape, Row
-from spanlab.tasks.result import Mistake, Scores, about
+from spanlab.tasks.result import Mistake, Scores, common_fields
 from spanlab.tasks.sample import Sample
 from spanlab.tasks.summarisation.config import Limit, SummarisationConfig
 from spanlab.tasks.summarisation.data import (
@@ -148,7 +148,7 @@ class Summarisation(Task[SummaryExample, SummaryResult]):
             )
             for index in chosen
         )
-        shared = about(index, example.id, samples)
+        shared = common_fields(index, example.id, samples)
         shared["windows"] = len(sample.sequences)
         return SummaryResult(**shared, sentences=sentences, summary=example.summary(chosen), text=example.text)
 
