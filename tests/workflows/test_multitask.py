@@ -249,7 +249,7 @@ def test_what_the_run_is_told(tiny_model: Path, tmp_path: Path, monkeypatch: pyt
     with pytest.raises(ConfigError, match="a sweep needs dev scores"):
         sweep(job)
     (tmp_path / "names" / "train.jsonl").write_text('{"text": "a"}\n')
-    with pytest.raises(InputError, match=r"names/train\.jsonl:1: there is no 'spans'"):
+    with pytest.raises(InputError, match=r"names/train\.jsonl:1: the field 'spans' is missing"):
         job.prepare()
 
 

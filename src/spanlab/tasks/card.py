@@ -1,4 +1,7 @@
-"""The model card: README.md in a model folder, with what the model is, what it was trained on and how good it is."""
+"""The model card, README.md of a model folder: the base model, training data, labels, scores, usage and settings.
+
+A task with its scores and the facts of its run enter; Markdown with the hub's front matter leaves.
+"""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -20,7 +23,7 @@ _PIPELINES = {
 
 @dataclass(frozen=True, kw_only=True)
 class CardFacts:
-    """What a card says besides the task's own."""
+    """What a card says about a run, besides the task and its scores."""
 
     base: str
     """The model that was fine-tuned."""
@@ -33,13 +36,16 @@ class CardFacts:
 
 
 def write_card(task: AnyTask, facts: CardFacts, scores: Scores | None) -> str:
-    """The text of the card, in the hub's format."""
-    parts = [_front(task), f"# {task.name.capitalize()} from {facts.base}", _about(task, facts)]
+    """The card of a model for one task."""
+    parts = [_front_matter(task), f"# {task.name.capitalize()} from {facts.base}", _about(task, facts)]
     if scores is not None:
         parts += [f"## Scores on {facts.dev}", _metrics(scores)]
     if scores is not None and scores.per_label:
         parts += ["## Scores by label", _per_label(scores)]
-    parts += ["## Use", _use(facts), "## Settings", _settings(facts)]
+    parts += ["## Use", _code("results = model.predict(inputs)")]
+    if facts.transformers_class:
+        parts.append(f"It loads in transformers as `{facts.transformers_class}`.")
+    parts += ["## Settings", _settings(facts)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -48,7 +54,7 @@ class CardTask:
     """One of several tasks on a card."""
 
     name: str
-    """What `task=` asks for."""
+    """The name by which `predict(task=…)` selects it."""
     task: AnyTask
     facts: CardFacts
     scores: Scores | None = None
@@ -57,43 +63,42 @@ class CardTask:
 def write_shared_card(tasks: Sequence[CardTask], facts: CardFacts) -> str:
     """The card of a model for several tasks; `facts` are those of the whole run."""
     parts = [
-        _front(*(each.task for each in tasks)),
+        _front_matter(*(section.task for section in tasks)),
         f"# {len(tasks)} tasks on {facts.base}",
         f"Fine-tuned by SpanLab {__version__} on {facts.examples} examples of {len(tasks)} tasks, with one encoder.",
         _overview(tasks),
         *map(task_section, tasks),
         "## Use",
-        _use_by_name(tasks[0].name),
+        _code(f'results = model.predict(inputs, task="{tasks[0].name}")  # or task="all"'),
         "## Settings",
         _settings(facts),
     ]
     return "\n\n".join(parts) + "\n"
 
 
-def task_section(each: CardTask) -> str:
-    """What a card says about one of its tasks."""
-    parts = [f"## Task `{each.name}`: {each.task.name}", _about(each.task, each.facts)]
-    if each.scores is not None:
-        parts += [f"### Scores on {each.facts.dev}", _metrics(each.scores)]
-        parts += [_per_label(each.scores)] if each.scores.per_label else []
+def task_section(section: CardTask) -> str:
+    """The section of one of several tasks."""
+    parts = [f"## Task `{section.name}`: {section.task.name}", _about(section.task, section.facts)]
+    if section.scores is not None:
+        parts += [f"### Scores on {section.facts.dev}", _metrics(section.scores)]
+        parts += [_per_label(section.scores)] if section.scores.per_label else []
     return "\n\n".join(parts)
 
 
 def _overview(tasks: Sequence[CardTask]) -> str:
     rows = []
-    for each in tasks:
-        scores, primary = each.scores, each.task.primary
+    for section in tasks:
+        scores, primary = section.scores, section.task.primary
         score = "" if scores is None else f"{primary} {scores.metrics[primary]:.2f}"
-        rows.append(f"| `{each.name}` | {each.task.name} | {each.facts.examples} | {score} |")
+        rows.append(f"| `{section.name}` | {section.task.name} | {section.facts.examples} | {score} |")
     return "\n".join(["| name | task | examples | on dev |", "|---|---|---|---|", *rows])
 
 
-def _use_by_name(name: str) -> str:
-    call = f'results = model.predict(inputs, task="{name}")  # or task="all"'
+def _code(call: str) -> str:
     return "\n".join(["```python", "import spanlab", "", "model = spanlab.load(FOLDER)", call, "```"])
 
 
-def _front(*tasks: AnyTask) -> str:
+def _front_matter(*tasks: AnyTask) -> str:
     names = dict.fromkeys(task.name for task in tasks)
     lines = ["---", "library_name: spanlab", "tags:", "- spanlab", *(f"- {name}" for name in names)]
     if len(tasks) == 1 and tasks[0].name in _PIPELINES:
@@ -103,18 +108,15 @@ def _front(*tasks: AnyTask) -> str:
 
 def _about(task: AnyTask, facts: CardFacts) -> str:
     dropped = sum(facts.dropped.values())
-    left_out = f" ({dropped} were left out: {_kinds(facts.dropped)})" if dropped else ""
-    sentences = [f"Fine-tuned by SpanLab {__version__} on {facts.examples} examples of {facts.train}{left_out}."]
+    reasons = ", ".join(f"{count} {problem}" for problem, count in facts.dropped.items())
+    note = f" ({dropped} were left out: {reasons})" if dropped else ""
+    sentences = [f"Fine-tuned by SpanLab {__version__} on {facts.examples} examples of {facts.train}{note}."]
     if task.fitted.labels:
         sentences.append(f"Labels: {', '.join(f'`{label}`' for label in task.fitted.labels)}.")
     if task.fitted.thresholds:
-        told = ", ".join(f"{name} {value:g}" for name, value in task.fitted.thresholds.items())
-        sentences.append(f"Thresholds, tuned on dev: {told}.")
+        thresholds = ", ".join(f"{name} {value:g}" for name, value in task.fitted.thresholds.items())
+        sentences.append(f"Thresholds, tuned on dev: {thresholds}.")
     return "\n".join(sentences)
-
-
-def _kinds(dropped: Mapping[str, int]) -> str:
-    return ", ".join(f"{count} {kind}" for kind, count in dropped.items())
 
 
 def _metrics(scores: Scores) -> str:
@@ -128,20 +130,6 @@ def _per_label(scores: Scores) -> str:
         for label, row in scores.per_label.items()
     ]
     return "\n".join(["| label | precision | recall | F1 | examples |", "|---|---|---|---|---|", *rows])
-
-
-def _use(facts: CardFacts) -> str:
-    lines = [
-        "```python",
-        "import spanlab",
-        "",
-        "model = spanlab.load(FOLDER)",
-        "results = model.predict(inputs)",
-        "```",
-    ]
-    if facts.transformers_class:
-        lines.append(f"\nIt loads in transformers as `{facts.transformers_class}`.")
-    return "\n".join(lines)
 
 
 def _settings(facts: CardFacts) -> str:

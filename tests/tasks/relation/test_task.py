@@ -215,7 +215,7 @@ def test_the_data_decide_the_head() -> None:
 
 def test_an_entity_wider_than_asked_for_is_refused_or_left_out() -> None:
     task, examples = fit(ROWS, head="joint", max_width=1)
-    with pytest.raises(InputError, match=r"units wide, and max_width is 1.*use max_width="):
+    with pytest.raises(InputError, match=r"units wide, but max_width is 1.*use max_width="):
         task.encode(examples, windower(), labelled=True)
     task, examples = fit(ROWS, head="joint", max_width=1, data=type(task.config.data)(bad_rows="drop"))
     samples = task.encode(examples, windower(), labelled=True)

@@ -1,7 +1,7 @@
-"""Spans drawn into their text as HTML: bars in lanes under the words, so that nested and crossing spans all show.
+"""Spans as HTML: bars in lanes under the words, so that nested and crossing spans are all visible.
 
-What enters is a text and spans of its characters; what leaves is one `<div>` with its styles inside, everything
-escaped. A bar is drawn piece by piece under the words it covers, so lines may break anywhere between them.
+A text and its character spans enter; one self-contained `<div>` with inline styles leaves, everything escaped. Each
+word has its own piece of a bar, so lines can break between words.
 """
 
 import re
@@ -16,66 +16,68 @@ _PIECE = "position:relative;display:inline-block;white-space:pre-wrap;line-heigh
 _LANE = 0.95  # em: a bar and the label under it
 
 
-class DrawnSpan(NamedTuple):
-    """Characters `start` to `end` (exclusive) and what is written under them."""
-
+class _Span(NamedTuple):
     start: int
     end: int
     label: str
 
 
 def draw_spans(text: str, spans: Sequence[tuple[int, int, str]], labels: Sequence[str] = ()) -> str:
-    """The text with a bar and a label for every span; texts drawn with the same `labels` have the same colours."""
-    drawn = sorted((DrawnSpan(*span) for span in spans), key=lambda span: (span.start, -span.end))
-    lanes = _lanes(drawn)
-    known = sorted({*labels, *(span.label for span in drawn)})
-    colours = {label: _COLOURS[n % len(_COLOURS)] for n, label in enumerate(known)}
-    edges = {0, len(text), *(edge for span in drawn for edge in (span.start, span.end))}
+    """The text with a bar and a label under every span (start, end, label); the same `labels` give the same colours."""
+    ordered = sorted((_Span(*span) for span in spans), key=lambda span: (span.start, -span.end))
+    lanes = _lanes(ordered)
+    all_labels = sorted({*labels, *(span.label for span in ordered)})
+    colours = {label: _COLOURS[index % len(_COLOURS)] for index, label in enumerate(all_labels)}
+    edges = {0, len(text), *(edge for span in ordered for edge in (span.start, span.end))}
     edges |= {match.end() for match in re.finditer(r"\s+", text)}
-    places = sorted(edges)
-    pieces = [_piece(text, start, end, here, colours) for start, end, here in _covered(places, drawn, lanes)]
+    pieces = [
+        _piece(text[start:end], start, covering, colours)
+        for start, end, covering in _covered_pieces(sorted(edges), ordered, lanes)
+    ]
     height = 1.5 + _LANE * (1 + max(lanes, default=-1))
     return f"<div class='spans' style='line-height:{height:.2f}em'>{''.join(pieces)}</div>"
 
 
-def _lanes(spans: Sequence[DrawnSpan]) -> list[int]:
-    """For each span, in order of their starts, the first lane that is free where it begins."""
+def _lanes(spans: Sequence[_Span]) -> list[int]:
+    """For each span, in order of starts, the lowest lane that is free where it begins."""
     free_from: list[int] = []
     lanes = []
     for span in spans:
-        lane = next((n for n, end in enumerate(free_from) if end <= span.start), len(free_from))
+        lane = next((index for index, end in enumerate(free_from) if end <= span.start), len(free_from))
         free_from[lane : lane + 1] = [span.end]
         lanes.append(lane)
     return lanes
 
 
-def _covered(
-    places: Sequence[int], spans: Sequence[DrawnSpan], lanes: Sequence[int]
-) -> Iterator[tuple[int, int, list[tuple[DrawnSpan, int]]]]:
-    """Each piece between two places, with the spans over it and their lanes; one walk, whatever their number."""
+def _covered_pieces(
+    edges: Sequence[int], spans: Sequence[_Span], lanes: Sequence[int]
+) -> Iterator[tuple[int, int, list[tuple[_Span, int]]]]:
+    """(start, end, spans over it with their lanes) of each piece between two edges, in one pass over the spans."""
     coming = deque(zip(spans, lanes, strict=True))
-    here: list[tuple[DrawnSpan, int]] = []
-    for start, end in pairwise(places):
+    covering: list[tuple[_Span, int]] = []
+    for start, end in pairwise(edges):
         while coming and coming[0][0].start <= start:
-            here.append(coming.popleft())
-        here = [(span, lane) for span, lane in here if span.end >= end]
-        yield start, end, here
+            covering.append(coming.popleft())
+        covering = [(span, lane) for span, lane in covering if span.end >= end]
+        yield start, end, covering
 
 
-def _piece(text: str, start: int, end: int, here: Sequence[tuple[DrawnSpan, int]], colours: dict[str, str]) -> str:
-    words = escape(text[start:end])
-    if not here:
-        return words
-    bars = "".join(_bar(span, lane, colours[span.label], first=span.start == start) for span, lane in here)
-    return f"<span style='{_PIECE}'>{words}{bars}</span>"
+def _piece(words: str, start: int, covering: Sequence[tuple[_Span, int]], colours: dict[str, str]) -> str:
+    if not covering:
+        return escape(words)
+    bars = "".join(_bar(span, lane, colours[span.label], labelled=span.start == start) for span, lane in covering)
+    return f"<span style='{_PIECE}'>{escape(words)}{bars}</span>"
 
 
-def _bar(span: DrawnSpan, lane: int, colour: str, *, first: bool) -> str:
-    place = f"position:absolute;left:0;top:{1.2 + lane * _LANE:.2f}em"
-    bar = f"<span style='{place};width:100%;height:.18em;background:{colour}'></span>"
-    if not first:
+def _bar(span: _Span, lane: int, colour: str, *, labelled: bool) -> str:
+    top = 1.2 + lane * _LANE
+    style = f"position:absolute;left:0;top:{top:.2f}em;width:100%;height:.18em;background:{colour}"
+    bar = f"<span style='{style}'></span>"
+    if not labelled:
         return bar
-    style = f"{place};padding-top:.2em;font-size:.6em;line-height:1em;white-space:nowrap;color:{colour}"
-    # The label is smaller than the text, and its place is told in its own size.
-    style = style.replace(f"top:{1.2 + lane * _LANE:.2f}em", f"top:{(1.2 + lane * _LANE) / 0.6:.2f}em")
+    # `top` counts in the font size of the label, which is 0.6 of the text's.
+    style = (
+        f"position:absolute;left:0;top:{top / 0.6:.2f}em;padding-top:.2em;font-size:.6em;line-height:1em;"
+        f"white-space:nowrap;color:{colour}"
+    )
     return f"{bar}<span style='{style}'>{escape(span.label)}</span>"

@@ -1,8 +1,8 @@
-"""Labelled spans of a text as users write them, and the checks of spans for all tasks.
+"""Labelled spans of a text as written in files, and the validation of spans for all tasks.
 
 A row with a `text` and a list of `{"start", "end", "label"}` enters; problems, or spans, leave. Offsets count
-characters of the text, the end is exclusive. Space at the edges of a span, and an edge that misses a word's edge by one
-letter, have one obvious repair; everything else is for the user to decide.
+characters of the text, the end is exclusive. Space at the edges of a span, and an edge that is one letter off a word's
+edge, have one obvious repair; everything else is left to the user.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ from spanlab.tasks.formats.row import Row
 from spanlab.tasks.validation import Problem, clip_repr
 
 _LATIN_END = 0x250
-"""The first character after the Latin letters: only their words are sure to be whole in an entity."""
+"""The first code point after the Latin letters; in other scripts an entity may end inside a word."""
 
 
 @dataclass(frozen=True, kw_only=True, order=True)
@@ -35,18 +35,22 @@ def span_problems(row: Row, field: str = "spans") -> Iterator[Problem]:
     """Problems of the spans of a row whose text is valid; `repaired` has all repairs of the row at once."""
     text, values = str(row.values["text"]), row.values.get(field)
     if not isinstance(values, list):
-        cause = f"there is no '{field}'" if values is None else f"'{field}' is {clip_repr(values)}; it must be a list"
-        yield Problem(kind=f"no {field}", cause=cause, fix=f'a text without any has "{field}": []')
+        cause = (
+            f"the field '{field}' is missing"
+            if values is None
+            else f"'{field}' is {clip_repr(values)}; it must be a list"
+        )
+        yield Problem(kind=f"no {field}", cause=cause, fix=f'write "{field}": [] for a text without any')
         return
     malformed = [problem for index, value in enumerate(values) for problem in _shape_problems(index, value)]
     if malformed:
         yield from malformed
         return
     spans = [TextSpan(start=v["start"], end=v["end"], label=v["label"]) for v in values]
-    better = [_repair(text, span) for span in spans]
-    written = [{**value, "start": span.start, "end": span.end} for value, span in zip(values, better, strict=True)]
-    repaired = {**row.values, field: written}
-    for span, repair in zip(spans, better, strict=True):
+    repairs = [_repair(text, span) for span in spans]
+    new_values = [{**value, "start": span.start, "end": span.end} for value, span in zip(values, repairs, strict=True)]
+    repaired = {**row.values, field: new_values}
+    for span, repair in zip(spans, repairs, strict=True):
         where = f"the span {span.start} to {span.end} ({span.label})"
         problems = list(offset_problems(text, span.start, span.end, where, repaired))
         yield from problems
@@ -75,7 +79,7 @@ def _shape_problems(index: int, value: Any) -> Iterator[Problem]:  # noqa: ANN40
 def offset_problems(
     text: str, start: int, end: int, where: str, repaired: Mapping[str, Any] | None
 ) -> Iterator[Problem]:
-    """Problems of a range of characters, called `where` in messages; edge space is one if it can be repaired."""
+    """Problems of a character range, named `where` in messages; space at an edge is one only if `repaired` is given."""
     covered = text[start:end]
     if not 0 <= start <= end <= len(text):
         fix = "offsets count characters (not bytes or words) from 0, the end exclusive"
@@ -96,7 +100,7 @@ def crossing_problems(spans: Sequence[tuple[int, int]], where: str = "") -> Iter
         for other_start, other_end in open_spans:
             if other_start < start < other_end < end:
                 cause = f"the spans {other_start} to {other_end} and {start} to {end}{where} cross"
-                yield Problem(kind="crossing spans", cause=cause, fix="one must lie inside the other, or apart from it")
+                yield Problem(kind="crossing spans", cause=cause, fix="make one contain the other, or separate them")
         open_spans.append((start, end))
 
 

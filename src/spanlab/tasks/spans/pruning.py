@@ -1,10 +1,10 @@
-"""Which of many scored spans are kept: the best of each group, none that crosses or overlaps a better one.
+"""Greedy selection of scored spans, so that none crosses or overlaps a better one.
 
-What enters are arrays on the host, what leaves is the numbers of the spans kept. Taking the best of each group is one
-sort. Taking spans greedily so that no two conflict depends on what was taken before, so it walks the candidates from
-the best on; each costs two look-ups in short slices, and the walk ends once enough are kept.
+Arrays on the host enter; the indices of the kept spans leave. Whether a span is kept depends on those kept before it,
+so candidates are visited in order of score; each costs two look-ups in short slices, and the loop ends once enough are
+kept.
 
-Shapes: S spans, G groups (windows, documents).
+Shapes: S spans.
 """
 
 from typing import Literal
@@ -20,35 +20,35 @@ Conflict = Literal["crossing", "overlapping"]
 def without_conflicts(
     first: Integers, last: Integers, scores: NDArray[np.floating], *, conflict: Conflict, keep: int | None = None
 ) -> Integers:
-    """The numbers of spans taken from the best on, none in conflict with a better one, in ascending order.
+    """The indices of the spans that do not conflict with a better kept one, in ascending order.
 
     Args:
-        first: (S,) first places.
-        last: (S,) last places, inclusive.
+        first: (S,) first positions.
+        last: (S,) last positions, inclusive.
         scores: (S,).
-        conflict: Two spans cross if each holds one end of the other; they overlap if they share any place.
-        keep: At most so many; None keeps all that do not conflict.
+        conflict: Two spans cross if each contains one end of the other; they overlap if they share a position.
+        keep: The maximum number of spans; None: no limit.
     """
     if not len(first):
         return np.zeros(0, dtype=np.int64)
-    start = int(first.min())
-    places = int(last.max()) - start + 1
-    taken: list[int] = []
+    base = int(first.min())
+    length = int(last.max()) - base + 1
+    kept: list[int] = []
     limit = len(first) if keep is None else keep
-    furthest_end = np.full(places, -1)  # of the spans taken that begin at each place
-    nearest_start = np.full(places, places)  # of the spans taken that end at each place
-    covered = np.zeros(places, dtype=bool)
-    for number in np.argsort(-scores, kind="stable").tolist():  # of equals the earlier comes first
-        if len(taken) == limit:
+    furthest_end = np.full(length, -1)  # of the kept spans that start at each position
+    nearest_start = np.full(length, length)  # of the kept spans that end at each position
+    covered = np.zeros(length, dtype=bool)
+    for index in np.argsort(-scores, kind="stable").tolist():  # ties: the earlier span first
+        if len(kept) == limit:
             break
-        a, b = int(first[number]) - start, int(last[number]) - start
+        start, end = int(first[index]) - base, int(last[index]) - base
         if conflict == "overlapping":
-            if covered[a : b + 1].any():
+            if covered[start : end + 1].any():
                 continue
-            covered[a : b + 1] = True
-        elif (furthest_end[a + 1 : b + 1] > b).any() or (nearest_start[a:b] < a).any():
+            covered[start : end + 1] = True
+        elif (furthest_end[start + 1 : end + 1] > end).any() or (nearest_start[start:end] < start).any():
             continue
-        furthest_end[a] = max(furthest_end[a], b)
-        nearest_start[b] = min(nearest_start[b], a)
-        taken.append(number)
-    return np.sort(np.array(taken, dtype=np.int64))
+        furthest_end[start] = max(furthest_end[start], end)
+        nearest_start[end] = min(nearest_start[end], start)
+        kept.append(index)
+    return np.sort(np.array(kept, dtype=np.int64))

@@ -1,16 +1,15 @@
-"""Spans of a packed row of tokens: all of them up to a width, and a vector for each.
+"""Span representations: enumeration of the spans of a packed batch up to a width, and a vector for each.
 
-What enters are hidden states (N, D) as a packed batch leaves the encoder; spans are index arrays into that row, so
-spans of many windows and documents live in one list. Entities, answers, mentions and relation arguments are all made
-here.
+Hidden states (N, D) of a packed batch and spans enter; vectors (S, F) leave. Spans are index arrays into the packed
+tokens, so spans of many windows and documents form one list. Entities, mentions and relation arguments all use this.
 
-A vector is put together from its end points (as they are, or through a network for starts and one for ends), from what
-lies inside (mean, maximum, or attention to a head word as in end-to-end coreference) and from the width. Nothing of
-shape (spans, width, D) is ever made: what is inside is summed by `embedding_bag` straight from the row. Where a linear
-layer follows, `project` applies it at the N tokens and gathers, which saves a factor of the width over concatenating
+A vector concatenates the end points (as they are, or through one network for starts and one for ends), the tokens
+inside (mean, maximum, or attention to a head word as in end-to-end coreference) and a width embedding. No tensor of
+shape (spans, width, D) is made: tokens inside are summed by `embedding_bag` from the packed hidden states. If a linear
+layer follows, `project` applies it to the N tokens and gathers, which saves a factor of the width over concatenating
 first; the result is the same.
 
-Shapes: N tokens in a row, S spans, D width of the encoder, F features of a span, R ranges, G tokens in all spans.
+Shapes: N packed tokens, S spans, D width of the encoder, F features of a span, R ranges, G tokens in all spans.
 """
 
 from dataclasses import dataclass
@@ -33,20 +32,20 @@ Inside = Literal["none", "mean", "max", "attention"]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Spans:
-    """S spans of a row, on a device."""
+    """S spans of a packed batch, on a device."""
 
     first_S: Tensor
     """Their first tokens."""
     last_S: Tensor
     """Their last tokens, inclusive."""
     widths_S: Tensor
-    """How wide each is, from 1, in whatever it was enumerated by: tokens or words."""
+    """Their widths, from 1, in the unit of enumeration: tokens or words."""
 
     @classmethod
     def of(cls, first: Integers, last: Integers, widths: Integers | None = None) -> "Spans":
-        """From arrays on the host; without `widths`, tokens are counted."""
-        counted = last - first + 1 if widths is None else widths
-        first_S, last_S, widths_S = (torch.from_numpy(np.ascontiguousarray(array)) for array in (first, last, counted))
+        """From arrays on the host; `widths` are in tokens by default."""
+        widths = last - first + 1 if widths is None else widths
+        first_S, last_S, widths_S = (torch.from_numpy(np.ascontiguousarray(array)) for array in (first, last, widths))
         return cls(first_S=first_S, last_S=last_S, widths_S=widths_S)
 
     def __len__(self) -> int:
@@ -58,7 +57,7 @@ class Spans:
         return Spans(first_S=first_S, last_S=last_S, widths_S=widths_S)
 
     def select(self, chosen_K: Tensor) -> "Spans":
-        """Some of them, by number or by a mask."""
+        """Some of them, by index or mask."""
         return Spans(first_S=self.first_S[chosen_K], last_S=self.last_S[chosen_K], widths_S=self.widths_S[chosen_K])
 
 
@@ -68,19 +67,19 @@ def feature_counts(batch: SampleBatch, name: str) -> list[int]:
 
 
 def packed_positions(batch: TensorBatch, name: str) -> Tensor:
-    """A feature that holds positions in each sample's only sequence, as positions in the packed row."""
+    """A feature of positions in each sample's only sequence, shifted to positions in the packed batch."""
     counts = torch.tensor(feature_counts(batch.batch, name), device=batch.lengths_B.device)
     return batch.features[name] + torch.repeat_interleave(batch.starts, counts)
 
 
 def packed_spans(batch: TensorBatch) -> Spans:
-    """The spans of all samples, from the features `first`, `last` and `widths`, in the packed row."""
+    """The spans of all samples, from the features `first`, `last` and `widths`, in the packed batch."""
     first_S, last_S = packed_positions(batch, "first"), packed_positions(batch, "last")
     return Spans(first_S=first_S, last_S=last_S, widths_S=batch.features["widths"])
 
 
 def enumerate_spans(starts: Integers, lengths: Integers, max_width: int) -> tuple[Integers, Integers]:
-    """(S,) and (S,): first and last place of every span of up to `max_width` places that lies within one range.
+    """(S,) and (S,): first and last position of every span of up to `max_width` positions inside one range.
 
     Args:
         starts: (R,) the first position of each range (a sentence, the text of a window).
@@ -101,11 +100,11 @@ class SpanConfig(Bounded):
     """The parts of a span's vector."""
 
     ends: Ends = "concatenated"
-    """The first and the last token: their hidden states, these through a network each, or nothing."""
+    """The first and the last token: their hidden states, through a network each, or nothing."""
     network_width: Annotated[int, AtLeast(1)] = 150
-    """Of the two networks."""
+    """The output size of the two networks."""
     inside: Inside = "attention"
-    """What lies between: its mean, its maximum, its attended head, or nothing."""
+    """The tokens of the span: their mean, their maximum, attention over them, or nothing."""
     width_features: Annotated[int, AtLeast(0)] = 20
     """The size of the width embedding; 0: none."""
     max_width: Annotated[int, AtLeast(1)] = 30
@@ -118,7 +117,7 @@ class SpanConfig(Bounded):
 
 
 class EndPointNetwork(nn.Module):
-    """One hidden layer, as the end points of a span pass through."""
+    """A network with one hidden layer, for the first or the last tokens of spans."""
 
     def __init__(self, width: int, out: int, dropout: float) -> None:
         super().__init__()
@@ -132,7 +131,7 @@ class EndPointNetwork(nn.Module):
 
 
 class SpanRepresentation(nn.Module):
-    """A vector for each span of a packed row."""
+    """A vector for each span of a packed batch."""
 
     def __init__(self, width: int, config: SpanConfig, *, dropout: float = 0.1, init_std: float = 0.02) -> None:
         super().__init__()
@@ -165,7 +164,7 @@ class SpanRepresentation(nn.Module):
         return torch.cat(parts, dim=1)
 
     def project(self, hidden_ND: Tensor, spans: Spans, layer: nn.Linear) -> Tensor:
-        """(S, H) `layer(self(hidden_ND, spans))`, with the layer applied at tokens wherever that gives the same."""
+        """(S, H) `layer(self(hidden_ND, spans))`, with the layer applied to tokens where that is equivalent."""
         start_HE, end_HE, inside_HD, width_HW = torch.split(layer.weight, self._sizes, dim=1)
         out_SH: Tensor = hidden_ND.new_zeros(()) if layer.bias is None else layer.bias
         if self.config.ends != "none":
@@ -173,7 +172,7 @@ class SpanRepresentation(nn.Module):
             out_SH = out_SH + F.linear(start_NE, start_HE)[spans.first_S] + F.linear(end_NE, end_HE)[spans.last_S]
         if self.config.inside == "max":
             out_SH = out_SH + F.linear(self._inside(hidden_ND, hidden_ND, spans), inside_HD)
-        elif self.config.inside != "none":  # a weighted mean of what a linear layer gives is what it gives of the mean
+        elif self.config.inside != "none":  # a linear layer commutes with a weighted mean
             out_SH = out_SH + self._inside(hidden_ND, F.linear(hidden_ND, inside_HD), spans)
         if self.widths is not None:
             out_SH = out_SH + F.linear(self.widths.weight, width_HW)[self._width_rows(spans)]
@@ -185,7 +184,7 @@ class SpanRepresentation(nn.Module):
         return self.start_network(hidden_ND), self.end_network(hidden_ND)
 
     def _inside(self, hidden_ND: Tensor, values_NV: Tensor, spans: Spans) -> Tensor:
-        """(S, V) the values of each span's tokens, pooled; attention is decided by the hidden states."""
+        """(S, V) the pooled values of each span's tokens; attention scores are computed from the hidden states."""
         if self.attention is not None:
             return attend(values_NV, self.attention(hidden_ND).squeeze(-1), spans)
         return pool(values_NV, spans, maximum=self.config.inside == "max")
@@ -208,18 +207,18 @@ def attend(values_NV: Tensor, scores_N: Tensor, spans: Spans) -> Tensor:
 
 
 def span_softmax(scores_G: Tensor, counts_S: Tensor) -> Tensor:
-    """(G,) the scores of spans laid end to end, `counts_S` (S,) each, as weights that sum to one in every span."""
+    """(G,) softmax within each span; `scores_G` are those of all spans concatenated, `counts_S` (S,) of each."""
     span_G = torch.repeat_interleave(counts_S)
     highest_S = scores_G.new_full(counts_S.shape, -torch.inf)
-    # The maximum only keeps exp from overflowing: the result does not depend on it, so no gradient goes through it.
+    # Subtracting the maximum only prevents overflow; it cancels out, so it needs no gradient.
     highest_S = highest_S.scatter_reduce(0, span_G, scores_G.detach(), "amax")
-    raised_G = torch.exp(scores_G - highest_S[span_G])
-    sums_S = torch.zeros_like(highest_S).index_add(0, span_G, raised_G)
-    return raised_G / sums_S[span_G]
+    exp_G = torch.exp(scores_G - highest_S[span_G])
+    sums_S = torch.zeros_like(highest_S).index_add(0, span_G, exp_G)
+    return exp_G / sums_S[span_G]
 
 
 def tokens_of(spans: Spans) -> tuple[Tensor, Tensor]:
-    """(G,) the tokens of all spans laid end to end, and (S,) where each span's begin among them."""
+    """(G,) the tokens of all spans concatenated, and (S,) the offset of each span in them."""
     counts_S = spans.last_S - spans.first_S + 1
     offsets_S = torch.cumsum(counts_S, 0) - counts_S
     shift_G = torch.repeat_interleave(spans.first_S - offsets_S, counts_S)

@@ -1,9 +1,9 @@
-"""The units of a text that carry labels, whatever the tokenizer: words, pieces or characters.
+"""The labelled units of a text, independent of the tokenizer: words, pieces or characters.
 
-What enters are texts; what leaves are their tokens and, through character offsets, the units these make up. A unit is
-labelled at its first token. Words suit languages that write spaces, and Chinese, where a character is a word. A Korean
-word carries its particles, so an entity ends inside it: pieces are finer, and characters, each encoded by itself, fit
-every span at the price of longer sequences. `choose_units` takes words where they fit the spans of the training data.
+Texts enter; their tokens and, by character offsets, the units that the tokens form leave. A unit is labelled at its
+first token. Words suit languages that write spaces, and Chinese, where each character is a word. A Korean word includes
+its particles, so entities end inside words: pieces are finer, and characters, each encoded separately, fit every span
+at the price of longer sequences. `choose_units` prefers words if they fit the spans of the training data.
 
 Shapes: N tokens, U units, S spans.
 """
@@ -29,7 +29,7 @@ UnitKind = Literal["word", "piece", "character"]
 
 _MARKS_AND_WORDS = re.compile(r"\w+|[^\w\s]")
 TOLERATED_SHARE = 0.01
-"""Of spans that do not fit: more, and finer units are taken; fewer are faults of the data."""
+"""Up to this share of spans that do not fit words are errors in the data; above it, finer units are used."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -53,25 +53,28 @@ class LabelUnits:
         """(S,) and (S,): first and last unit of character spans; both -1 where a span begins or ends inside a unit."""
         first = np.searchsorted(self.starts, starts)
         last = np.searchsorted(self.ends, ends)
-        found = (first <= last) & (last < len(self))
-        found[found] = (self.starts[first[found]] == starts[found]) & (self.ends[last[found]] == ends[found])
-        return np.where(found, first, -1), np.where(found, last, -1)
+        fits = (first <= last) & (last < len(self))
+        fits[fits] = (self.starts[first[fits]] == starts[fits]) & (self.ends[last[fits]] == ends[fits])
+        return np.where(fits, first, -1), np.where(fits, last, -1)
 
 
-def encode_units(tokenizer: Tokenizer, texts: Sequence[str], kind: UnitKind) -> list[LabelUnits]:
-    """The tokens and units of several texts, in their order."""
-    if kind == "character":
+def encode_units(tokenizer: Tokenizer, texts: Sequence[str], unit: UnitKind) -> list[LabelUnits]:
+    """The tokens and units of each text, in order."""
+    if unit == "character":
         return _encode_characters(tokenizer, texts)
-    return [_units_of(text, tokens, kind) for text, tokens in zip(texts, tokenizer.encode_batch(texts), strict=True)]
+    return [
+        _group_tokens(text, tokens, unit) for text, tokens in zip(texts, tokenizer.encode_batch(texts), strict=True)
+    ]
 
 
-def _units_of(text: str, tokens: Tokens, kind: UnitKind) -> LabelUnits:
+def _group_tokens(text: str, tokens: Tokens, unit: UnitKind) -> LabelUnits:
+    """The tokens of a text grouped into words or pieces."""
     starts, ends = tokens.starts.astype(np.int64), tokens.ends.astype(np.int64)
     begins = tokens.word_starts
-    if kind == "piece":  # the byte tokens of one character are one unit
+    if unit == "piece":  # the byte tokens of one character are one unit
         reached = np.maximum.accumulate(np.append(0, ends)[:-1])
         begins = starts >= reached
-    # Tokens of space belong to no unit, even where a tokenizer begins a word with one.
+    # Whitespace tokens belong to no unit, even if the tokenizer starts a word with one.
     visible = (character_classes(code_points(text))[starts] & SPACE) == 0
     begins = visible & (begins | ~np.append(True, visible)[:-1])
     first = np.flatnonzero(begins)
@@ -81,29 +84,32 @@ def _units_of(text: str, tokens: Tokens, kind: UnitKind) -> LabelUnits:
 
 
 def _encode_characters(tokenizer: Tokenizer, texts: Sequence[str]) -> list[LabelUnits]:
-    cuts = [_character_ends(text) for text in texts]
-    # Each character comes with the space before it, which some tokenizers keep.
-    chunks = [text[a:b] for text, ends in zip(texts, cuts, strict=True) for a, b in zip([0, *ends], ends, strict=False)]
-    encoded = tokenizer.encode_batch(chunks)
-    units, place = [], 0
-    for text, ends in zip(texts, cuts, strict=True):
-        tokens = _join_chunks(encoded[place : place + len(ends)], [0, *ends])
-        units.append(_units_of(text, tokens, "word"))
-        place += len(ends)
+    all_ends = [_character_ends(text) for text in texts]
+    # A chunk is a character with the space before it, which some tokenizers keep.
+    chunks = [
+        text[start:end]
+        for text, ends in zip(texts, all_ends, strict=True)
+        for start, end in zip([0, *ends], ends, strict=False)
+    ]
+    encoded = iter(tokenizer.encode_batch(chunks))
+    units = []
+    for text, ends in zip(texts, all_ends, strict=True):
+        tokens = _join_chunks([next(encoded) for _ in ends], [0, *ends])
+        units.append(_group_tokens(text, tokens, "word"))
     return units
 
 
 def _character_ends(text: str) -> list[int]:
-    """Where each character that is not space ends, the marks upon it included."""
+    """The end of each character that is not whitespace, combining marks included."""
     classes = np.append(character_classes(code_points(text)), 0)
     visible = (classes[:-1] & SPACE) == 0
     return (np.flatnonzero(visible & ((classes[1:] & MARK) == 0)) + 1).tolist()
 
 
 def _join_chunks(chunks: Sequence[Tokens], begins: Sequence[int]) -> Tokens:
-    """The tokens of chunks that begin at these characters of a text, each chunk a word."""
-    none = Tokens(np.zeros(0, np.uint32), np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0, bool))
-    chunks = [*chunks, none]
+    """The tokens of chunks that begin at these characters of a text, concatenated; each chunk is a word."""
+    empty = Tokens(np.zeros(0, np.uint32), np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0, bool))
+    chunks = [*chunks, empty]  # as many as `begins`, and never an empty list
     counts = np.array([len(chunk) for chunk in chunks])
     shift = np.repeat(np.array(begins, dtype=np.int32), counts)
     word_starts = np.zeros(len(shift), dtype=bool)
@@ -116,9 +122,9 @@ def _join_chunks(chunks: Sequence[Tokens], begins: Sequence[int]) -> Tokens:
     )
 
 
-def unit_spans(text: str, kind: UnitKind) -> tuple[Integers, Integers]:
-    """(U,) and (U,): where the units of a text begin and end, told without a tokenizer: pieces are taken for words."""
-    if kind == "character":
+def unit_spans(text: str, unit: UnitKind) -> tuple[Integers, Integers]:
+    """(U,) and (U,): starts and ends of the units of a text without a tokenizer; words in place of pieces."""
+    if unit == "character":
         ends = np.array(_character_ends(text), dtype=np.int64)
         visible = np.flatnonzero((character_classes(code_points(text)) & SPACE) == 0)
         return visible[np.searchsorted(visible, np.append(0, ends)[:-1])], ends
@@ -127,23 +133,23 @@ def unit_spans(text: str, kind: UnitKind) -> tuple[Integers, Integers]:
 
 
 def choose_units(texts: Sequence[str], spans: Sequence[Sequence[tuple[int, int]]]) -> UnitKind:
-    """Words if nearly all character spans begin and end at words, else characters; the text alone decides."""
+    """Words if nearly all character spans begin and end at word boundaries, else characters; needs no tokenizer."""
     total = missed = 0
-    for text, wanted in zip(texts, spans, strict=True):
-        words = word_spans(text) if wanted else []
+    for text, text_spans in zip(texts, spans, strict=True):
+        words = word_spans(text) if text_spans else []
         starts, ends = {start for start, _ in words}, {end for _, end in words}
-        total += len(wanted)
-        missed += sum(start not in starts or end not in ends for start, end in wanted)
+        total += len(text_spans)
+        missed += sum(start not in starts or end not in ends for start, end in text_spans)
     return "word" if missed <= TOLERATED_SHARE * total else "character"
 
 
-def widest_span(texts: Sequence[str], spans: Sequence[Sequence[tuple[int, int]]], kind: UnitKind) -> int:
-    """How many units the widest of character spans has, at least 1; the text alone decides, so pieces are guessed high.
+def widest_span(texts: Sequence[str], spans: Sequence[Sequence[tuple[int, int]]], unit: UnitKind) -> int:
+    """The number of units of the widest character span, at least 1, without a tokenizer: an upper bound for pieces.
 
-    Of words, the finer of two counts is taken: tokenizers part words at every mark.
+    For words it is the higher of two counts, since tokenizers split words at every punctuation mark.
     """
-    covered = (text[start:end] for text, wanted in zip(texts, spans, strict=True) for start, end in wanted)
-    if kind == "word":
+    covered = (text[start:end] for text, text_spans in zip(texts, spans, strict=True) for start, end in text_spans)
+    if unit == "word":
         counts = (max(len(word_spans(part)), len(_MARKS_AND_WORDS.findall(part))) for part in covered)
     else:
         counts = (len(part) for part in covered)
@@ -151,7 +157,7 @@ def widest_span(texts: Sequence[str], spans: Sequence[Sequence[tuple[int, int]]]
 
 
 def window_spans(units: LabelUnits, window: InputWindow, max_width: int) -> tuple[Integers, Integers, Integers]:
-    """(S,) first unit, last unit and middle token of every span of up to `max_width` units that lies in a window."""
+    """(S,) first unit, last unit and middle token of every span of up to `max_width` units inside a window."""
     begin = int(np.searchsorted(units.first_tokens, window.first.start))
     stop = int(np.searchsorted(units.last_tokens, window.first.end))
     first, last = enumerate_spans(np.array([begin]), np.array([max(0, stop - begin)]), max_width)
@@ -159,7 +165,7 @@ def window_spans(units: LabelUnits, window: InputWindow, max_width: int) -> tupl
 
 
 def tokens_over(starts: NDArray[np.integer], ends: NDArray[np.integer], begin: int, end: int) -> tuple[int, int] | None:
-    """First and last of tokens at `starts` to `ends` that hold a character of `begin` to `end` (exclusive), if any."""
+    """First and last token (those at `starts` to `ends`) that overlap the characters `begin` to `end`, if any."""
     first = int(np.searchsorted(ends, begin, side="right"))
     last = int(np.searchsorted(starts, end, side="left")) - 1
     return (first, last) if first <= last else None
@@ -167,14 +173,16 @@ def tokens_over(starts: NDArray[np.integer], ends: NDArray[np.integer], begin: i
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class GoldUnits:
-    """The entities of a text by units."""
+    """The gold spans of a text that fit its units."""
 
     first: Integers
+    """(S,) first unit."""
     last: Integers
+    """(S,) last unit, inclusive."""
     labels: Integers
-    """Indices of labels."""
+    """(S,) label index."""
     indices: Integers
-    """The index of each among the given spans."""
+    """(S,) index in the list of all gold spans."""
 
 
 def find_gold(
@@ -187,18 +195,18 @@ def find_gold(
     refuse: bool,
     setting: str = "span.max_width",
 ) -> GoldUnits:
-    """The spans as units; one that does not fit is refused, or left out without `refuse`.
+    """Gold spans in units; a span that does not fit the units is an error if `refuse`, else left out.
 
     Args:
-        spans: Of the row's text, in any order.
-        row: Their row, for errors.
-        units: Of the same text.
-        labels: All labels.
-        max_width: The widest span that can be predicted, in units; None: any.
-        refuse: Whether one that does not fit is an error.
+        spans: Character spans of the row's text, in any order.
+        row: Their row, for error messages.
+        units: The units of the same text.
+        labels: All labels, in the order of their indices.
+        max_width: The widest span that can be predicted, in units; None: no limit.
+        refuse: Whether a span that does not fit is an error.
         setting: The name of `max_width` in the task's settings.
     """
-    starts, ends = (np.array([getattr(span, end) for span in spans], np.int64) for end in ("start", "end"))
+    starts, ends = (np.array([getattr(span, side) for span in spans], np.int64) for side in ("start", "end"))
     label_index = {label: index for index, label in enumerate(labels)}
     first, last = units.find(starts, ends)
     too_wide = last - first >= (len(units) if max_width is None else max_width)
@@ -210,7 +218,7 @@ def find_gold(
             raise row.error(cause, "correct it, or use units=character or data.bad_rows=drop")
         for index in np.flatnonzero(too_wide).tolist():
             width = int(last[index] - first[index]) + 1
-            cause = f"an entity is {width} units wide, and {setting} is {max_width}"
+            cause = f"an entity is {width} units wide, but {setting} is {max_width}"
             raise row.error(cause, f"use {setting}={width} or data.bad_rows=drop")
     kept = np.flatnonzero((first >= 0) & ~too_wide)
     label_indices = np.array([label_index[span.label] for span in spans], dtype=np.int64)
