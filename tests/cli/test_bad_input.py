@@ -90,7 +90,7 @@ BAD = {
     "pairs empty": Bad("similarity", "b.tsv", "", "holds no example"),
     # ner
     "spans cut short": Bad("ner", "b.jsonl", '{"text": "Ada", "spans": [{"start": 0', "cut short", 1),
-    "spans missing": Bad("ner", "b.jsonl", '{"text": "Ada"}\n', "no 'spans'", 1),
+    "spans missing": Bad("ner", "b.jsonl", '{"text": "Ada"}\n', "'spans' is missing", 1),
     "span without end": Bad(
         "ner", "b.jsonl", '{"text": "Ada", "spans": [{"start": 0, "label": "X"}]}\n', "span 0 is", 1
     ),
