@@ -1,6 +1,6 @@
-"""What `make docs` adds to the pages: the reference of the commands, made from the commands; formulas as MathML.
+"""MkDocs hooks of `make docs`: the command reference, generated from the commands, and formulas as MathML.
 
-MathML is drawn by the browser itself, so the pages need no script and no network.
+Browsers render MathML natively, so the pages need no script and no network.
 """
 
 import inspect
@@ -41,9 +41,9 @@ def commands_page() -> str:
     """Every command with its help, examples, arguments and options."""
     main = typer.main.get_command(app)
     assert isinstance(main, TyperGroup)
-    parts = ["# Commands", "This page is made from the commands themselves; `spanlab COMMAND --help` says the same."]
+    parts = ["# Commands", "This page is generated from the commands; `spanlab COMMAND --help` shows the same."]
     parts += [
-        "Exit codes: 0 done, 2 the input is wrong (one line says where and how to mend it), 130 Ctrl-C, 1 the rest."
+        "Exit codes: 0 success, 2 invalid input (one line says where and how to fix it), 130 Ctrl-C, 1 any other error."
     ]
     for name, command in sorted(leaves(main)):
         parts += list(_command(name, command))
@@ -51,7 +51,7 @@ def commands_page() -> str:
 
 
 def leaves(group: TyperGroup, path: tuple[str, ...] = ()) -> Iterator[tuple[str, TyperCommand]]:
-    """All commands that do something, by their whole names."""
+    """All commands (not groups), by their full names."""
     for name, inner in group.commands.items():
         if isinstance(inner, TyperGroup):
             yield from leaves(inner, (*path, name))
@@ -61,11 +61,11 @@ def leaves(group: TyperGroup, path: tuple[str, ...] = ()) -> Iterator[tuple[str,
 
 def _command(name: str, command: TyperCommand) -> Iterator[str]:
     yield f"## spanlab {name}"
-    told, *examples = re.split(r"^Examples?:", inspect.cleandoc(command.help or ""), flags=re.MULTILINE)
-    yield told.strip()
+    description, *examples = re.split(r"^Examples?:", inspect.cleandoc(command.help or ""), flags=re.MULTILINE)
+    yield description.strip()
     lines = [line.strip() for part in examples for line in part.splitlines() if line.strip()]
     yield "```bash\n" + "\n".join(lines) + "\n```"
-    rows = ["| argument or option | what |", "|---|---|"]
+    rows = ["| argument or option | description |", "|---|---|"]
     rows += [_row(parameter) for parameter in command.params if parameter.name != "help"]
     yield "\n".join(rows)
 
@@ -77,8 +77,8 @@ def _row(parameter: object) -> str:
         if isinstance(parameter, TyperArgument)
         else ", ".join(parameter.opts)
     )
-    told = (getattr(parameter, "help", None) or "").replace("|", "\\|").replace("[", "\\[")
-    return f"| `{name}` | {told}{_default(parameter)} |"
+    description = (getattr(parameter, "help", None) or "").replace("|", "\\|").replace("[", "\\[")
+    return f"| `{name}` | {description}{_default(parameter)} |"
 
 
 def _default(parameter: object) -> str:
