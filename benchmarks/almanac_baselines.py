@@ -1,9 +1,9 @@
-"""How far systems that do not read come on the almanac's questions: `python -m benchmarks.almanac_baselines`.
+"""Baselines that do not read the passage, on the almanac's questions: `python -m benchmarks.almanac_baselines`.
 
-Each baseline is scored on the test split with SQuAD's exact match and F1, by language and together: two that see the
-question alone and were shown the training questions, one that always says there is no answer, and, where there are
-capitals, two that take capitalised words from the passage. Beside them, how well a naive Bayes classifier tells from
-the words of a question whether it has an answer. Ends in one line `RESULT {json}`.
+Each baseline is scored on the test split with SQuAD's exact match and F1, by language and together: two that see
+only the question and know the training questions, one that never answers, and, where there are capitals, two that take
+capitalised words from the passage. Also measured: how well a naive Bayes classifier predicts from the words of a
+question whether it has an answer. Ends in one line `RESULT {json}`.
 """
 
 import json

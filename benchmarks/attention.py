@@ -1,4 +1,4 @@
-"""Two ways to attend on a CPU, by dtype, length and mode: where the rule in `encoder/attention_kernels.py` comes from.
+"""Two attention kernels on a CPU, by dtype, length and mode: the source of the rule in `encoder/attention_kernels.py`.
 
     python -m benchmarks.attention
 

@@ -1,7 +1,7 @@
-"""How the code is cut into files, functions and types: counted from the source, and traced along two paths.
+"""How the code is divided into files, functions and types: counted from the source, and traced along two paths.
 
 `python -m benchmarks.code_shape [--root CHECKOUT] [--static]` measures `CHECKOUT/src/spanlab`; without, this checkout.
-Smaller is not better by itself; the numbers are for comparing one cut of the same program with another.
+Smaller is not better by itself; the numbers are for comparing two structures of the same program.
 
 - Code lines are those that are neither blank, nor comment alone, nor part of a docstring. Import lines are the code
   lines of import statements, wherever they stand.

@@ -1,12 +1,12 @@
-"""Coreference learnt from LitBank by the real MiniLM, beside two baselines; and a whole novel resolved.
+"""Coreference on LitBank with the real MiniLM, compared with two baselines; and a whole novel resolved.
 
     python -m benchmarks.coref [--minutes 28] [--words 100000] [--threads 1] [--out DIR] [--model DIR] [KEY=VALUE …]
 
 LitBank's hundred documents in the order of their file names are 80 for training, 10 for dev and 10 for test. The small
 preset is trained for as many steps as fit into the minutes, by the time a few of them take here; minutes are those of
-the processor, which with one thread on a machine that does nothing else are those of the clock. The baselines are told
-the gold mentions: every mention alone, and mentions that are spelt the same together. `--model` trains nothing. The
-novel is computed in a process of its own, so that its peak of memory is its own.
+the processor, which with one thread on a machine that does nothing else are those of the clock. The baselines are given
+the gold mentions: every mention a singleton, and mentions with the same spelling clustered. With `--model` nothing is
+trained. The novel is processed in a separate process, so that its peak memory can be measured.
 """
 
 import argparse

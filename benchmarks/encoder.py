@@ -1,4 +1,4 @@
-"""The encoder beside transformers' BERT (sdpa) in one run: an MLM training step, and inference, full and ragged.
+"""The encoder compared with transformers' BERT (sdpa) in one run: an MLM training step, and inference, full and ragged.
 
     python -m benchmarks.encoder [--rounds 5] [--profile]
 

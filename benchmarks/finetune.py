@@ -1,4 +1,4 @@
-"""Fine-tuning beside a plain transformers loop in one run: the same encoder, data, epochs and batch size.
+"""Fine-tuning compared with a plain transformers loop in one run: the same encoder, data, epochs and batch size.
 
     python -m benchmarks.finetune [--only qa,ner,sst2,stsb] [--parts losses,scores] [--seeds 3] [--train N] [--epochs E]
 

@@ -1,7 +1,7 @@
-"""The plain transformers loop itself: a process that learns one lesson and then answers.
+"""The plain transformers loop itself: a process that trains on one task and then predicts.
 
-It runs in a process of its own, because the allocator's settings that SpanLab chooses hold for a whole process, and
-because two sides that share one process also share what either leaves in memory.
+It runs in a separate process, because the allocator settings that SpanLab chooses apply to a whole process, and
+because two sides in one process would share what either leaves in memory.
 """
 
 import time

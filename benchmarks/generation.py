@@ -1,11 +1,11 @@
-"""Abstractive summaries of SciTLDR by a tiny GPT that has seen nothing else, in one run with what it is to be held to.
+"""Abstractive summaries of SciTLDR by a tiny GPT that was trained on nothing else, with a baseline in the same run.
 
     python -m benchmarks.generation [--epochs 8] [--threads 1] [--train N] [--model FOLDER]
 
 A model of two layers of 128 and a vocabulary of its own learns to write the one-sentence summary of an abstract, once
 with the abstract seen in both directions and once read from left to right; both write by greedy search and with four
-beams. `--model` begins from another causal model. Beside them stands the abstract's first sentence. Scores are on every
-second line of the dev set; the others are what the run itself is watched by.
+beams. `--model` starts from another causal model. The baseline is the abstract's first sentence. Scores are on every
+second line of the dev set; the others are used for evaluation during the run.
 """
 
 import argparse

@@ -2,11 +2,11 @@
 
     python -m benchmarks.languages [--only cmrc,korquad] [--threads 1] [--steps N]
 
-Chinese takes BERT's published Chinese vocabulary, in which every Han character is a token; Korean a unigram one
-that is trained here on the training texts. The encoder is a tiny SpanBERT with rotary positions whose weights are
-random: it has read nothing but the training file, so questions score little, and sentiment and entities what their own
-examples teach. Offsets are proved by comparing strings on every example of training and test (`offset_proofs`).
-The files are found through SPANLAB_DATA.
+Chinese takes BERT's published Chinese vocabulary, in which every Han character is a token; Korean a unigram one that is
+trained here on the training texts. The encoder is a tiny SpanBERT with rotary positions whose weights are random: it
+has seen nothing but the training file, so questions score low, and sentiment and entities reach what can be learned
+from their own examples. Offsets are verified by comparing strings on every example of training and test
+(`offset_proofs`). The files are found through SPANLAB_DATA.
 """
 
 import argparse

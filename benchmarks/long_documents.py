@@ -1,4 +1,4 @@
-"""Entities and an answer in a document of 50,000 words: time, peak memory, and the same as window by window.
+"""Entities and an answer in a document of 50,000 words: time, peak memory, and equality with window by window.
 
     python -m benchmarks.long_documents [--words 50000] [--threads 2] [--check]
 

@@ -1,12 +1,12 @@
-"""Span masking with boundaries on one core, beside transformers' whole-word collator and a good plain-Python loop.
+"""Span masking with boundaries on one core, against transformers' whole-word collator and a good plain-Python loop.
 
     python -m benchmarks.masking [--batches 24]
 
-Distinct batches of 64 x 512 tokens. SpanLab: SpanBERT's law (geometric lengths, whole words, merged spans, one decision
-a span), targets, the two boundary tokens and the place in the span for every masked token, from framed blocks to what
-the objectives take. transformers: `DataCollatorForLanguageModeling(whole_word_mask=True)` on what a tokenizer returns,
-as it is used. The plain loop: the same law, draw for draw, one sequence at a time, from the same blocks to the same
-arrays. Beside them: copying the ids in memory.
+Distinct batches of 64 x 512 tokens. SpanLab: SpanBERT's scheme (geometric lengths, whole words, merged spans, one
+decision a span), targets, the two boundary tokens and the place in the span for every masked token, from framed blocks
+to what the objectives take. transformers: `DataCollatorForLanguageModeling(whole_word_mask=True)` on what a tokenizer
+returns, as it is used. The plain loop: the same scheme, draw for draw, one sequence at a time, from the same blocks to
+the same arrays. Beside them: copying the ids in memory.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Five tasks on one encoder beside a model for each of them: scores, time, parameters, and a sixth task added.
+"""Five tasks on one encoder, compared with a model for each of them: scores, time, parameters, and a sixth task added.
 
     python -m benchmarks.multitask [--train N] [--dev N] [--epochs 2] [--threads 1] [--weighting uncertainty]
 
@@ -8,8 +8,8 @@ batch size, and are scored on the same dev examples after their last step:
 
 - single: a run and a model for each task;
 - shared: one run over the list of tasks, whose turns come in proportion to their samples;
-- added: RTE put beside the five by its head alone and with adapters of its own, beside a model for RTE alone; the five
-  tasks' answers before and after are compared, all of them.
+- added: RTE added to the five with its head alone and with adapters of its own, compared with a model for RTE alone;
+  all predictions of the five tasks before and after are compared.
 
 The time to answer is that of one text with a question, a second text and no batch: five models in turn, the shared one
 task by task, and the shared one with all tasks together.

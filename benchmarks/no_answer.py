@@ -4,7 +4,7 @@
 
 The real MiniLM is trained on three fifths of the articles, together with questions of SQuAD 1.1, which all have an
 answer: the articles alone are too few to learn answering from. The threshold of no answer is tuned on one fifth and
-used on the last, which neither training nor tuning has seen. Beside it stands the score of never answering, which is
+used on the last, which neither training nor tuning has seen. For comparison: the score of never answering, which is
 the share of questions that have no answer, and the score of always answering.
 """
 

@@ -1,9 +1,9 @@
-"""Offsets proved by comparing strings, on every example: what a token, an entity and an answer say of their characters.
+"""Offsets verified by comparing strings, on every example: those of tokens, entities and answers.
 
 Three statements, each counted over all examples: every token known to the vocabulary spells the characters it points
-at; every entity survives the way into tags and back; every answer does the same, but for those that begin or end inside
-a token, whose tokens must hold it. Case, width and marks are set aside for tokens, which tokenizers normalise, and
-space at the edges for answers, which no token holds; nothing else.
+at; every entity survives the round trip through tags; every answer does the same, but for those that begin or end
+inside a token, whose tokens must contain it. Case, width and marks are ignored for tokens, which tokenizers normalise,
+and space at the edges for answers, which no token contains; nothing else is.
 """
 
 import unicodedata

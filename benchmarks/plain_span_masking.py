@@ -1,4 +1,4 @@
-"""SpanBERT's masking law as a careful programmer would write it in plain Python: one sequence, one draw at a time.
+"""SpanBERT's masking scheme as a careful programmer would write it in plain Python: one sequence, one draw at a time.
 
 It draws the same numbers as `spanlab.corruption` (splitmix64 on the sample's key), so the two agree token for token: it
 is the oracle of the tests and the peer of the benchmark.

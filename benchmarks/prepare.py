@@ -1,4 +1,4 @@
-"""Text to a prepared corpus, beside `datasets.map` tokenisation with the `group_texts` step of transformers' run_mlm.
+"""Text to a prepared corpus, against `datasets.map` tokenisation with the `group_texts` step of transformers' run_mlm.
 
     python -m benchmarks.prepare [--rounds 2] [--workers 2]
 

@@ -1,11 +1,11 @@
-"""Pre-training from end to end, beside transformers' Trainer with its MLM collator.
+"""Pre-training from end to end, compared with transformers' Trainer and its MLM collator.
 
     python -m benchmarks.pretrain [--rounds 3] [--steps 6] [--precision fp32 bf16]
 
 Both sides train masked language modelling on the same blocks of the novels in the same order, 32 a step, with a BERT of
-4 layers, 256 wide, dropout 0.1, and the 30,522 pieces of BERT's uncased vocabulary. SpanLab's time is everything:
+4 layers of 256, dropout 0.1, and BERT's uncased vocabulary of 30,522. SpanLab's time is everything:
 blocks read from disk, masks, model, clipping, AdamW, records. The peer has its blocks in memory as lists, pads them
-per batch, attends by SDPA and steps with the fused AdamW. Tokens are those of text, padding not counted. Beside it:
+per batch, attends by SDPA and steps with the fused AdamW. Tokens are those of text, padding not counted. Also measured:
 SpanLab with span masking and the span boundary objective, the share of data and masking in a step, and two processes
 against one.
 

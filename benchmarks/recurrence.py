@@ -1,4 +1,4 @@
-"""ELMo's recurrence, bounded and exact, beside torch's own LSTM with projections (which has no bound) and a plain loop.
+"""ELMo's recurrence, clipped and exact, against torch's own LSTM with projections (without clipping) and a plain loop.
 
     python -m benchmarks.recurrence [--rounds 5] [--threads 2]
 

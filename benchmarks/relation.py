@@ -1,11 +1,11 @@
-"""Relations with the real MiniLM: beside a plain transformers loop, and beside plain look-up tables.
+"""Relations with the real MiniLM, compared with a plain transformers loop and with look-up tables.
 
     python -m benchmarks.relation [--only semeval,conll04,scierc] [--parts losses,scores] [--train N] [--epochs E]
 
 - SemEval-2010 task 8 (the last 1,000 training sentences are dev): the official macro F1 and the time of training, ours
   and of the same encoder with the same markers, data, epochs and batch size in a plain loop, padded per batch;
 - CoNLL04 and SciERC: entities and relations found together. The threshold is tuned on the last tenth of the training
-  sentences, and the scores are those on the dev file, which nothing was chosen by.
+  sentences, and the scores are those on the dev file, which was not used for any choice.
 
 Data sets are found through SPANLAB_DATA.
 """

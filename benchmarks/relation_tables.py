@@ -1,4 +1,4 @@
-"""The plain baselines of `benchmarks.relation`: what look-up tables made of the training data get right."""
+"""The plain baselines of `benchmarks.relation`: what look-up tables built from the training data get right."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence

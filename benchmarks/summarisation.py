@@ -1,4 +1,4 @@
-"""Extractive summaries of SciTLDR's abstracts: the real MiniLM beside the first sentence and the best one, in one run.
+"""Extractive summaries of SciTLDR's abstracts: the real MiniLM against the first sentence and the best one, in one run.
 
     python -m benchmarks.summarisation [--epochs 3] [--threads 1] [--train N] [key=value …]
 

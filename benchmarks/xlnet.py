@@ -1,15 +1,16 @@
-"""XLNet beside transformers in one run: a training step, and permutation masks.
+"""XLNet compared with transformers in one run: a training step, and permutation masks.
 
     python -m benchmarks.xlnet [steps|masks] [--rounds 5]
 
 Steps: 4 layers x 256, vocabulary 32,000, length 256, batch 16, one token in six predicted (K = 6), fused AdamW,
 published dropout (0.1) on both sides; fp32 and bf16 autocast. transformers runs twice: with a target mapping of the
-predicted places alone ("gathered", the best that its model allows), and as its own collator has it ("collator": an
+predicted positions only ("gathered", the best that its model allows), and as its own collator has it ("collator": an
 identity mapping, labels -100 where nothing is predicted).
 
-Masks: 64 blocks of 512 tokens by the published law, n-grams of whole words in two halves, 85 predicted tokens a block,
-from (seed, epoch, index) to the (64, 512, 512) masks, against transformers' DataCollatorForPermutationLanguageModeling
-on the same tokens. Ours also stops short of the masks, as training does: two numbers a token say the same.
+Masks: 64 blocks of 512 tokens by the published scheme, n-grams of whole words in two halves, 85 predicted tokens a
+block, from (seed, epoch, index) to the (64, 512, 512) masks, against transformers'
+DataCollatorForPermutationLanguageModeling on the same tokens. Ours is also measured without building the masks, as in
+training: two numbers per token encode the same.
 """
 
 import argparse

@@ -1,10 +1,10 @@
-"""Contracts: parties, dates, amounts and whole clauses out of their text, one inside the other.
+"""Contracts: extract parties, dates, amounts and whole clauses, nested in each other.
 
     python examples/contracts.py [MODEL]
 
-Clauses hold parties and dates, so entities nest: `head=span` scores every span of up to 30 words. The contracts are
-made from the patterns below, `[LABEL text]` marking what is to be found; the test is on names that training has not
-seen.
+Clauses contain parties and dates, so entities nest: `head=span` scores every span of up to 30 words. The contracts are
+generated from the patterns below, in which `[LABEL text]` marks an entity; the test uses names that are not in the
+training data.
 """
 
 import json
@@ -32,7 +32,7 @@ _MARK = re.compile(r"\[([A-Z-]+) |\]")
 
 
 def unmark(marked: str) -> dict[str, Any]:
-    """A marked text as an example: the text without marks, and spans of its characters."""
+    """Convert a marked text to an example: the text without marks, and spans in characters."""
     text, done, spans = "", 0, []
     open_spans: list[tuple[int, str]] = []
     for mark in _MARK.finditer(marked):
@@ -46,7 +46,7 @@ def unmark(marked: str) -> dict[str, Any]:
 
 
 def write_contracts(path: Path, companies: list[str], count: int, seed: int) -> Path:
-    """JSON lines of contracts with made-up parties."""
+    """Write JSON lines of contracts between invented parties."""
     draw = random.Random(seed)
     with path.open("w", encoding="utf-8") as file:
         for _ in range(count):

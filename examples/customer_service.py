@@ -1,9 +1,9 @@
-"""Customer service: find the entry of a FAQ that a question is about, and read the answer out of it.
+"""Customer service: find the FAQ entry that a question is about, and extract the answer from it.
 
     python examples/customer_service.py [MODEL]
 
-The entry is found by the nearest vector, the answer by a model for questions. That model is made here from the
-almanac's questions; with a model of your own, the two lines of `answer` are all there is to it.
+The entry is found by its embedding, the answer by a question answering model. That model is trained here on the
+almanac's questions; with a model of your own, the function `answer` is all you need.
 """
 
 import tempfile
@@ -45,7 +45,7 @@ class Reply(NamedTuple):
 
 
 def learn_to_answer(model: str, folder: Path, **training: float) -> Predictor:
-    """A model for questions, from the almanac's English ones."""
+    """Train a question answering model on the English questions of the almanac."""
     export(load(), "qa", folder / "questions", Selection(language="en", format="jsonl"))
     train, dev = (folder / "questions" / f"{split}.jsonl" for split in ("train", "dev"))
     settings = {"epochs": 2, "lr": 2e-4, "batch_size": 16, **training}
@@ -55,7 +55,7 @@ def learn_to_answer(model: str, folder: Path, **training: float) -> Predictor:
 
 
 def answer(question: str, searcher: Predictor, reader: Predictor, entries: list[str]) -> Reply:
-    """Search, then read."""
+    """Retrieve an entry, then extract the answer."""
     entry = entries[int(np.argmax(searcher.encode(entries) @ searcher.encode(question)))]
     found = reader.predict((question, entry))[0]
     return Reply(entry, found.answer, found.score)

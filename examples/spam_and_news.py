@@ -1,4 +1,4 @@
-"""Two sorters: spam or not, from a handful of messages; and the subject of a piece of news, from the almanac.
+"""Two classifiers: spam or not, from a handful of messages; and the topic of a news item, from the almanac.
 
 python examples/spam_and_news.py [MODEL]
 """
@@ -39,7 +39,7 @@ NEWS = [
 
 
 def fit(model: str, rows: Iterable[tuple[str, str]], folder: Path, **training: float) -> Predictor:
-    """A sorter from texts and labels."""
+    """Train a classifier on texts and labels."""
     folder.mkdir()
     train = folder / "train.jsonl"
     lines = (json.dumps({"text": text, "label": label}) for text, label in rows)
@@ -49,9 +49,9 @@ def fit(model: str, rows: Iterable[tuple[str, str]], folder: Path, **training: f
 
 
 def main(model: str, *, spam_steps: int = 30, news_steps: int = 80) -> dict[str, str]:
-    """The labels given to every message and piece of news."""
+    """The predicted label of every message and news item."""
     spam = [*((text, "spam") for text in SPAM), *((text, "ham") for text in HAM)]
-    # The subject is told by the first two sentences, and a short text is read quickly.
+    # The first two sentences show the topic, and short texts train faster.
     news = [
         (passage.text[: passage.sentences[1].end], passage.topic)
         for passage in load()

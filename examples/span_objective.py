@@ -1,9 +1,9 @@
-"""SpanBERT's objective inside a plain PyTorch loop, on a model of transformers.
+"""SpanBERT's objective in a plain PyTorch loop, on a transformers model.
 
     python examples/span_objective.py
 
-`SpanMasking` is the collator, `SpanBoundaryHead` the extra head; the model, the optimiser and the loop are anybody's.
-Needs the `hf` extra, and no network: tokenizer and model are made from the text below.
+`SpanMasking` is the collator, `SpanBoundaryHead` the extra head; the model, the optimiser and the loop are your own.
+Needs the `hf` extra, and no network: the tokenizer is trained on the text below, and the model is new.
 """
 
 from typing import Any
@@ -25,7 +25,7 @@ TEXT = [
 
 
 def main(steps: int = 40) -> tuple[float, float]:
-    """Train for a few steps; the sum of both losses at the first and the last."""
+    """Train for a few steps; returns the sum of both losses at the first and the last step."""
     torch.manual_seed(0)
     tokenizer = train_tokenizer(TEXT, TokenizerConfig(kind="wordpiece", vocab_size=300))
     features = [
@@ -55,7 +55,7 @@ def main(steps: int = 40) -> tuple[float, float]:
                 output_hidden_states=True,
             )
             hidden = output.hidden_states[-1].flatten(0, 1)
-            # Tokens past the head's position table have no span boundary target.
+            # Tokens beyond the head's position table have no span boundary target.
             near = batch["span_offset"] < head.config.max_span
             logits = head(
                 hidden[batch["span_left"][near]],
