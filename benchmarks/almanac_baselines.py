@@ -34,7 +34,7 @@ Baseline = Callable[[Asked], str]
 
 
 def tokens(text: str, language: str) -> list[str]:
-    """SQuAD's normalisation in English; characters in Chinese and Korean, whose words no space or particle ends."""
+    """SQuAD's normalisation in English; characters in Chinese and Korean, where words do not end at spaces."""
     text = "".join(character for character in text.lower() if character not in PUNCTUATION)
     if language == "en":
         return ARTICLES.sub(" ", text).split()
@@ -92,9 +92,9 @@ def nearest_question(train: Sequence[Asked]) -> Baseline:
 
 
 def question_type(train: Sequence[Asked]) -> Baseline:
-    """Sees the question: gives the commonest training answer to questions of its kind.
+    """Sees the question: gives the most common training answer to questions of its type.
 
-    The kind is the first two words that both training and question have, else the first, else the language.
+    The type is the first two words that both training and question have, else the first, else the language.
     """
 
     def kinds(asked: Asked) -> list[tuple[str, ...]]:
@@ -142,7 +142,7 @@ def _words(asked: Asked) -> frozenset[str]:
 
 
 def answerability(train: Sequence[Asked], test: Sequence[Asked]) -> dict[str, float]:
-    """Whether the words of a question give away that it has no answer: naive Bayes beside the majority."""
+    """Whether the words of a question give away that it has no answer: naive Bayes against the majority class."""
     asked_words = [(bool(asked.question.answers), _words(asked)) for asked in train]
     sizes = Counter(has_answer for has_answer, _ in asked_words)
     counts = Counter((has_answer, word) for has_answer, words in asked_words for word in words)

@@ -51,7 +51,7 @@ class Module:
 
     @property
     def is_package(self) -> bool:
-        """Whether it is the face of a folder."""
+        """Whether it is the `__init__` of a package."""
         return self.path.name == "__init__.py"
 
     @property
@@ -85,7 +85,7 @@ def code_lines(module: Module) -> set[int]:
 
 
 def docstring_lines(tree: ast.Module) -> set[int]:
-    """The lines of strings that stand for themselves: docstrings of all kinds, those of fields too."""
+    """The lines of strings that are statements: docstrings of all kinds, including those of fields."""
     lone = (node for node in ast.walk(tree) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
     strings = (node for node in lone if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str))
     return {line for node in strings for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)}
@@ -240,7 +240,7 @@ def measure_source(package: Path) -> dict[str, Any]:
 
 
 def measure_paths(root: Path) -> dict[str, Any]:
-    """Files and types that a question and a sentence pass, each traced in a process of its own."""
+    """Files and types that a question and a sentence pass, each traced in a separate process."""
     with tempfile.TemporaryDirectory() as folder:
         trace(root, folder, "setup")
         traced = {**trace(root, folder, "question"), **trace(root, folder, "sentence")}

@@ -87,7 +87,7 @@ def seconds_per_step(job: FinetuningJob) -> float:
 
 
 def train(folder: Path, changes: Mapping[str, Any], minutes: float) -> tuple[Path, dict[str, Any]]:
-    """The run's folder, and how it went."""
+    """The run folder, and the outcome."""
     train_file, dev_file = (str(folder / f"{part}.conll") for part in ("train", "dev"))
     job = FinetuningJob(
         task="coref",
@@ -161,7 +161,7 @@ def compare(predictor: Predictor, found: Examples) -> dict[str, dict[str, float]
 
 
 def resolve_novel(model: str, words: int) -> dict[str, Any]:
-    """A novel's clusters: what they cost."""
+    """Resolve a novel; returns time and memory."""
     predictor, text = load(model, device="cpu"), novel(words)
     began, began_by_clock = time.process_time(), time.perf_counter()
     (result,) = predictor.predict([text])
@@ -183,7 +183,7 @@ def resolve_novel(model: str, words: int) -> dict[str, Any]:
 
 
 def novel_in_own_process(model: str, options: argparse.Namespace) -> dict[str, Any]:
-    """`resolve_novel` where nothing else has taken memory."""
+    """`resolve_novel` in a fresh process."""
     command = [sys.executable, "-m", "benchmarks.coref", "--only-novel", "--model", model]
     command += ["--words", str(options.words), "--threads", str(options.threads)]
     output = subprocess.run(command, check=True, capture_output=True, text=True).stdout

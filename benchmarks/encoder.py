@@ -29,7 +29,7 @@ DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
 
 def peer_config(shape: dict[str, int], dropout: float) -> transformers.BertConfig:
-    """The same shape in transformers' words."""
+    """The same shape as a transformers config."""
     return transformers.BertConfig(
         vocab_size=VOCAB,
         hidden_size=shape["width"],
@@ -95,7 +95,7 @@ def training_steps(dropout: float, precision: str) -> dict[str, TrainingStep]:
 
 
 def training_flops() -> float:
-    """Multiplications and additions that one of our training steps cannot do without."""
+    """The minimum of multiplications and additions in one of our training steps."""
     config = EncoderConfig(vocab_size=VOCAB, **TRAINED)  # type: ignore[arg-type]
     encoder = BATCH * LENGTH * flops_per_token(config, LENGTH)
     head = 0.15 * BATCH * LENGTH * 2 * config.width * (VOCAB + config.width)

@@ -60,7 +60,7 @@ def read_squad(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def read_task_file(task: str, path: Path) -> Iterator[dict[str, Any]]:
-    """Rows of a file by the product's own reader."""
+    """Rows of a file, read by SpanLab's own reader."""
     for row in read_rows(str(path), find_task(task).shape):
         if isinstance(row, Row):
             yield dict(row.values)
@@ -146,7 +146,7 @@ def minilm() -> Path:
 
 
 def without_dropout(folder: Path, out: Path) -> Path:
-    """A copy of a model folder whose config drops nothing."""
+    """A copy of a model folder with dropout 0 in its config."""
     shutil.copytree(folder, out)
     path = out / "config.json"
     quiet = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
@@ -187,7 +187,7 @@ class Bench:
 
 
 def records(run: FinetuningRun, path: Path) -> Iterator[Record]:
-    """Our side trains, in the loop that every run goes through."""
+    """Train our side, in the loop of every run."""
     folder, training = RunFolder(path), run.training
     folder.begin({})
     process = current_process(training.device, training.precision)
@@ -212,7 +212,7 @@ def compare_losses(bench: Bench, model: Path) -> dict[str, float]:
 
 
 def peer_losses(bench: Bench, folder: Path, run: FinetuningRun, config: Any) -> list[float]:  # noqa: ANN401
-    """The peer's losses on our batches, from our first weights."""
+    """The peer's losses on our batches, from our initial weights."""
     (data,) = run.tasks
     peer = bench.contest.peer(folder, data.task)
     features, samples = peer.features(data.train.examples), data.samples
@@ -249,11 +249,11 @@ class Trained:
     seconds: float
     """Of the training steps."""
     predict: Callable[[int, int], Any]
-    """From text to answers, for the first so many of dev; the peer is told its batch size."""
+    """From text to answers, for the first examples of dev; the peer is given its batch size."""
 
 
 def train_ours(bench: Bench, model: Path, seed: int) -> tuple[Trained, FinetuningRun]:
-    """The product: its loop, scored after the last step."""
+    """SpanLab's loop, scored after the last step."""
     run = bench.prepare(model, bench.config(seed, eval_every=10**9), dev=True)
     told = records(run, bench.folder / f"run-{seed}")
     began, seconds, score = time.perf_counter(), 0.0, 0.0

@@ -40,7 +40,7 @@ class Peer:
         return self.model_class.from_pretrained(self.folder, **self.head_options())
 
     def head_options(self) -> dict[str, Any]:
-        """What the model class is told besides."""
+        """Further options of the model class."""
         return {}
 
     def features(self, examples: Sequence[Any]) -> list[Feature]:
@@ -103,7 +103,7 @@ class SentencePeer(Peer):
         return {"num_labels": len(self.task.fitted.labels) or 1}
 
     def features(self, examples: Sequence[Any]) -> list[Feature]:
-        """One sequence an example."""
+        """One sequence per example."""
         pairs = [(one.text,) if hasattr(one, "text") else (one.text_a, one.text_b) for one in examples]
         encoded = self.tokenizer(*map(list, zip(*pairs, strict=True)), truncation=True, max_length=self.length)
         rows = [{name: encoded[name][i] for name in MODEL_INPUTS} for i in range(len(pairs))]
@@ -129,7 +129,7 @@ class SentencePeer(Peer):
 
 
 class TaggingPeer(Peer):
-    """CoNLL: a tag at the first piece of each word, greedy decoding."""
+    """CoNLL: a tag at the first subword of each word, greedy decoding."""
 
     model_class = transformers.AutoModelForTokenClassification
 
@@ -138,7 +138,7 @@ class TaggingPeer(Peer):
         return {"num_labels": len(self.task.fitted.labels)}
 
     def features(self, examples: Sequence[Any]) -> list[Feature]:
-        """One sequence an example, with the tag of each word's first piece."""
+        """One sequence per example, with the tag of each word's first subword."""
         texts = [one.text for one in examples]
         encoded = self.tokenizer(texts, truncation=True, max_length=self.length, return_offsets_mapping=True)
         features = []
@@ -159,7 +159,7 @@ class TaggingPeer(Peer):
         return tags
 
     def targets(self, features: Sequence[Feature], width: int) -> dict[str, Tensor]:
-        """Padded with what the loss passes over."""
+        """Padded with the label that the loss ignores."""
         rows = [feature["label"] + [-100] * (width - len(feature["label"])) for feature in features]
         return {"labels": torch.tensor(rows)}
 
@@ -197,7 +197,7 @@ class AnswerPeer(Peer):
     model_class = transformers.AutoModelForQuestionAnswering
 
     def features(self, examples: Sequence[Any]) -> list[Feature]:
-        """A sequence a window, with the places of the first right answer, or 0."""
+        """One sequence per window, with the positions of the first correct answer, or 0."""
         return [feature for number, one in enumerate(examples) for feature in self._windows(number, one)]
 
     def _windows(self, number: int, example: Any) -> list[Feature]:  # noqa: ANN401
@@ -232,7 +232,7 @@ class AnswerPeer(Peer):
         return first, last
 
     def targets(self, features: Sequence[Feature], width: int) -> dict[str, Tensor]:
-        """Start and end places."""
+        """Start and end positions."""
         first, last = zip(*(feature["target"] for feature in features), strict=True)
         return {"start_positions": torch.tensor(first), "end_positions": torch.tensor(last)}
 
@@ -267,7 +267,7 @@ class AnswerPeer(Peer):
         model.qa_outputs.load_state_dict(layer.ends.state_dict())  # type: ignore[union-attr]
 
     def masked_loss(self, model: Any, batch: dict[str, Tensor]) -> Tensor:  # noqa: ANN401
-        """The loss over the tokens of each window. The model's own counts padding as places for an answer, too."""
+        """The loss over the tokens of each window. The model's own includes padding as answer positions."""
         inputs = {name: batch[name] for name in MODEL_INPUTS}
         output, real = model(**inputs), batch["attention_mask"] != 0
         losses = [

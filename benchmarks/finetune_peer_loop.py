@@ -40,7 +40,7 @@ def peer_step(model: torch.nn.Module, optimiser: torch.optim.Optimizer, loss: to
 
 @dataclass(frozen=True, kw_only=True)
 class PeerLesson:
-    """All that the plain loop is told."""
+    """The inputs of the plain loop."""
 
     peer: type[Peer]
     folder: Path
@@ -96,6 +96,6 @@ def _train(peer: Peer, network: Any, lesson: PeerLesson) -> float:  # noqa: ANN4
 
 
 def answer(count: int, batch_size: int) -> list[Any]:
-    """From text to answers, for the first so many of dev."""
+    """From text to answers, for the first examples of dev."""
     (taught,) = _taught
     return taught.peer.predict(taught.network, taught.lesson.dev[:count], batch_size=batch_size)

@@ -35,7 +35,7 @@ NEW_TOKENS = 48
 
 
 def write_tiny_gpt(folder: Path, train: Path) -> Path:
-    """New weights, and a vocabulary of the training texts."""
+    """Random weights, and a vocabulary trained on the training texts."""
     rows = [json.loads(line) for line in train.read_text(encoding="utf-8").splitlines()]
     texts = [" ".join([*row["source"], *row["target"]]) for row in rows]
     tokenizer = train_tokenizer(texts, TokenizerConfig(kind="bpe", vocab_size=4096, system="gpt"))

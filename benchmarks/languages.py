@@ -47,7 +47,7 @@ Split = Callable[[Path, Path], tuple[Path, Path]]
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A data set, and how long a tiny model learns from it."""
+    """A data set, and how long a tiny model is trained on it."""
 
     language: Literal["zh", "ko"]
     task: str
@@ -136,16 +136,16 @@ def texts_of(found: Examples) -> Iterator[str]:
 
 
 def tokenizer_for(case: Case, train: Examples) -> Tokenizer:
-    """BERT's Chinese vocabulary, or a Korean one learnt from the training texts."""
+    """BERT's Chinese vocabulary, or a Korean one trained on the training texts."""
     if case.language == "zh":
         return Tokenizer.load(data_folder() / "tokenizers/bert-base-chinese")
-    # Small pieces: particles are joined to the words before them, and an answer should end where a piece does.
+    # Small subwords: particles are attached to the words before them, and an answer should end at a token boundary.
     config = TokenizerConfig(kind="unigram", vocab_size=4000, system="bert", lowercase=True, strip_accents=False)
     return train_tokenizer(list(texts_of(train)), config)
 
 
 def write_encoder(folder: Path, tokenizer: Tokenizer) -> Path:
-    """A tiny SpanBERT that has learnt nothing."""
+    """A tiny SpanBERT with random weights."""
     torch.manual_seed(0)
     body = {"positions": "rotary", "norm_place": "pre", "final_norm": True, "init_std": 0.05}
     TransformerEncoder(preset("spanbert", "tiny", vocab_size=tokenizer.vocab_size, **body)).save_pretrained(folder)
@@ -154,7 +154,7 @@ def write_encoder(folder: Path, tokenizer: Tokenizer) -> Path:
 
 
 def prove(model: Predictor, parts: dict[str, Examples]) -> dict[str, dict[str, int]]:
-    """What the offsets of all examples say, counted."""
+    """Verify the offsets of all examples; returns counts."""
     (name,) = model.tasks
     task, windower = model.model.tasks[name], model.model.windower(name)
     examples = [example for found in parts.values() for example in found.examples]

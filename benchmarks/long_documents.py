@@ -69,7 +69,7 @@ def predictor(task: AnyTask) -> Predictor:
 
 
 def same(one: Any, other: Any) -> bool:  # noqa: ANN401 (results)
-    """Whether two results say the same, scores to the fourth digit."""
+    """Whether two results are equal, scores to the fourth digit."""
     if hasattr(one, "spans"):
         pairs = zip(one.spans, other.spans, strict=False)
         return len(one.spans) == len(other.spans) and all(

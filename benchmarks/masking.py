@@ -31,7 +31,7 @@ PIECES = 0.28
 
 
 def vocabulary() -> list[str]:
-    """Words and continuations, so that transformers can tell them apart."""
+    """Words and continuations, so that transformers can distinguish them."""
     specials = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     words = int((VOCAB - len(specials)) * 0.8)
     return [*specials, *(f"w{n}" for n in range(words)), *(f"##p{n}" for n in range(VOCAB - len(specials) - words))]

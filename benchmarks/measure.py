@@ -16,7 +16,7 @@ GEMM_SHAPE = (4096, 256, 1024)
 
 
 def in_turn(contenders: Mapping[str, Callable[[], object]], rounds: int, warmup: int = 1) -> dict[str, float]:
-    """Seconds a call, the best of `rounds` in which every contender ran once."""
+    """Seconds per call, the best of `rounds` in which every contender ran once."""
     seconds: dict[str, list[float]] = {name: [] for name in contenders}
     for number in range(warmup + rounds):
         for name, run in contenders.items():
@@ -28,7 +28,7 @@ def in_turn(contenders: Mapping[str, Callable[[], object]], rounds: int, warmup:
 
 
 def gemm_rate(dtype: torch.dtype, shape: tuple[int, int, int] = GEMM_SHAPE, rounds: int = 20) -> float:
-    """The machine's rate of matrix products in operations a second: the best of several, at a layer's shape."""
+    """The machine's rate of matrix products in operations per second: the best of several, at a layer's shape."""
     rows, inner, columns = shape
     a, b = torch.randn(rows, inner, dtype=dtype), torch.randn(inner, columns, dtype=dtype)
     best = float("inf")

@@ -45,7 +45,7 @@ SQUAD_STEP = 43
 
 @dataclass(frozen=True, kw_only=True)
 class Subject:
-    """One task: where its examples are and what it is scored by."""
+    """One task: its files and its metric."""
 
     task: str
     train: Callable[[Path], Iterator[dict[str, Any]]]
@@ -174,7 +174,7 @@ class Bench:
         return found * (100 if metric in CORRELATIONS else 1)
 
     def answers(self, trained: Trained) -> dict[str, list[Any]]:
-        """What the tasks that were trained together say about their dev examples."""
+        """Predictions of the jointly trained tasks on their dev examples."""
         return {
             name: trained.model.predict(
                 [json.loads(line) for line in (self.folder / name / "dev.jsonl").read_text().splitlines()], task=name
@@ -209,7 +209,7 @@ def answer_times(singles: Mapping[str, Trained], shared: Trained) -> dict[str, f
 
 
 def compare_adding(bench: Bench, shared: Trained) -> dict[str, Any]:
-    """A task added by its head alone and with adapters, beside a model of its own; whether the others changed."""
+    """A task added with its head alone and with adapters, against a separate model; whether the others changed."""
     alone, before = bench.single(ADDED), bench.answers(shared)
     found: dict[str, Any] = {"single": summary(alone, bench.score(alone, ADDED), alone.parameters)}
     for name, lora in (("head", 0), ("adapters", 8)):

@@ -28,7 +28,7 @@ from spanlab.workflows.finetune import finetune
 
 
 def write_parts(folder: Path, most: int | None, answerable: int) -> dict[str, Path]:
-    """The articles, in the order of their titles, dealt out to three files; more questions for training."""
+    """The articles, in the order of their titles, split into three files; more questions for training."""
     document = json.loads((data_folder() / "qa/squad2_half_dev.json").read_text(encoding="utf-8"))
     articles = sorted(document["data"], key=lambda article: str(article["title"]))
     parts: dict[str, list[Any]] = {"train": [], "tune": [], "test": []}

@@ -122,7 +122,7 @@ class Everywhere:
 
 
 def training_step(way: str, precision: str, dropout: float = 0.1) -> TrainingStep:
-    """A step of the same model on the same batch, in one of the ways."""
+    """A step of the same model on the same batch, by one of the methods."""
     torch.manual_seed(0)
     config = EncoderConfig(
         vocab_size=VOCAB,

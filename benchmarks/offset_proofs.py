@@ -28,7 +28,7 @@ def tokens_spell_their_characters(tokenizer: Tokenizer, texts: Sequence[str]) ->
     for text, tokens in zip(texts, tokenizer.encode_batch(texts), strict=True):
         counts["tokens"] += len(tokens)
         places = zip(tokens.starts.tolist(), tokens.ends.tolist(), tokens.ids.tolist(), strict=True)
-        # Tokens smaller than a character, such as the letters of a Korean syllable, share its place.
+        # Tokens smaller than a character, such as the letters of a Korean syllable, share its offsets.
         groups = [
             (place, [number for *_, number in group]) for place, group in groupby(places, key=lambda one: one[:2])
         ]

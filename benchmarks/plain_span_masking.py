@@ -26,7 +26,7 @@ def mix(value: int) -> int:
 
 
 class PlainSpanMasking:
-    """Masks one sequence at a time by the geometric law: whole words, one decision a merged span."""
+    """Masks one sequence at a time with geometric lengths: whole words, one decision per merged span."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class PlainSpanMasking:
     def __call__(
         self, ids: list[int], word_starts: Sequence[int], end: int, key: int, replace_key: int
     ) -> tuple[list[int], list[int], list[int], list[int], list[int]]:
-        """What is seen, the masked positions, their left and right neighbours outside the span, their places in it."""
+        """Corrupted ids, masked positions, their neighbours left and right of the span, their offsets in it."""
         masked = self.choose(word_starts, end, key)
         starts = [*word_starts, end]
         seen = ids.copy()

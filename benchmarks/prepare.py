@@ -56,7 +56,7 @@ def parse() -> argparse.Namespace:
 
 
 def data_folder() -> Path:
-    """Where the real data lies."""
+    """Where the real data is."""
     folder = Path(os.environ.get("SPANLAB_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
     if not (folder / "novels" / "novels.tar.xz").exists():
         sys.exit("the novels are not there: set SPANLAB_DATA to the folder that holds novels/novels.tar.xz")
@@ -64,7 +64,7 @@ def data_folder() -> Path:
 
 
 def unpack(data: Path, folder: Path) -> Path:
-    """The novels as files, one a book."""
+    """The novels as files, one per book."""
     with tarfile.open(data / "novels" / "novels.tar.xz") as archive:
         archive.extractall(folder, filter="data")
     return folder
@@ -149,7 +149,7 @@ def measured(role: str, text: Path, tokenizer: Path, out: Path, workers: int) ->
 
 
 def tree_memory(root: int) -> int:
-    """Bytes of a process and all that come of it; what several share is counted once."""
+    """Memory of a process and its descendants in bytes; shared pages are counted once."""
     total, waiting = 0, [root]
     while waiting:
         place = Path("/proc") / str(waiting.pop())

@@ -21,7 +21,7 @@ SHAPES = {"tiny": (64, 512, 64), "small": (64, 2048, 256), "base": (16, 4096, 51
 
 
 def contenders(sequences: int, cells: int, width: int) -> dict[str, Callable[[], object]]:
-    """The three ways on the same input."""
+    """The three implementations on the same input."""
     x_NP = torch.randn(STEPS * sequences, width, requires_grad=True)
     ours = ProjectedLSTM(width, cells, width, clip=3.0)
     theirs = nn.LSTM(width, cells, proj_size=width)

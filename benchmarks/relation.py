@@ -74,7 +74,7 @@ class MarkedPeer(SentencePeer):
         return {"num_labels": len(self.labels)}
 
     def features(self, examples: Sequence[Any]) -> list[Feature]:
-        """One sequence a sentence."""
+        """One sequence per sentence."""
         texts = [self._marked(one) for one in examples]
         encoded = self.tokenizer(texts, truncation=True, max_length=self.length)
         rows = [{name: encoded[name][i] for name in MODEL_INPUTS} for i in range(len(texts))]
@@ -113,7 +113,7 @@ SEMEVAL = Contest(
 
 
 class SemevalBench(Bench):
-    """Settings that the plain loop has, too: one learning rate for everything."""
+    """Settings that the plain loop shares: one learning rate for everything."""
 
     def config(self, seed: int, **training: Any) -> Any:  # noqa: ANN401
         """Our settings."""
@@ -143,7 +143,7 @@ class JointBench(Bench):
     """Entities and relations together."""
 
     def config(self, seed: int, **training: Any) -> Any:  # noqa: ANN401
-        """Our settings; entities wider than a span is looked at are left out of training."""
+        """Our settings; entities wider than the candidate spans are left out of training."""
         config = super().config(seed, batch_size=JOINT_BATCH, lr_factors={"heads": 10.0}, **training)
         return replace(config, data=replace(config.data, bad_rows="drop"))
 

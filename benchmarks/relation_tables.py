@@ -42,7 +42,7 @@ class EntityTable:
 class RelationTable:
     """The most frequent relation of each ordered pair of labels, and whether the head comes first.
 
-    It is told where it holds for a share of such pairs; the share is the one that is best on the training data.
+    It is predicted where it holds for a share of such pairs; the share is the one that is best on the training data.
     """
 
     def __init__(self, examples: Sequence[RelationExample]) -> None:
@@ -86,7 +86,7 @@ class WordsBetween:
         self._usual = sum(counts.values(), Counter[str]()).most_common(1)[0][0]
 
     def label(self, example: RelationExample) -> str:
-        """The label that the words say."""
+        """The label for these words."""
         return self._labels.get(_between(example), self._usual)
 
 

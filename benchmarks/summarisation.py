@@ -23,7 +23,7 @@ from spanlab.workflows.finetune import finetune
 
 
 def write_parts(folder: Path, most: int | None, most_scored: int | None = None) -> dict[str, Path]:
-    """Training lines as they are, and the dev set dealt out to two files."""
+    """Training lines as they are, and the dev set split into two files."""
     source = data_folder() / "summarisation/scitldr"
     train = (source / "train.jsonl").read_text(encoding="utf-8").splitlines()[:most]
     dev = (source / "dev.jsonl").read_text(encoding="utf-8").splitlines()
@@ -35,7 +35,7 @@ def write_parts(folder: Path, most: int | None, most_scored: int | None = None) 
 
 
 def show(record: Record) -> None:
-    """The course of the run."""
+    """Print the progress of the run."""
     print(record.to_dict(), flush=True)
 
 

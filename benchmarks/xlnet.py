@@ -35,13 +35,13 @@ MASKED_BLOCKS, MASKED_LENGTH = 64, 512
 
 
 def peer() -> nn.Module:
-    """The same shape in transformers' words."""
+    """The same shape as a transformers config."""
     config = transformers.XLNetConfig(vocab_size=VOCAB, d_model=256, n_layer=4, n_head=4, d_inner=1024, dropout=0.1)
     return transformers.XLNetLMHeadModel(config).train()  # type: ignore[no-any-return]
 
 
 def training_steps(precision: str) -> dict[str, Callable[[], None]]:
-    """The same order and the same predicted places for all."""
+    """The same order and the same predicted positions for all."""
     torch.manual_seed(0)
     ids_BT = torch.randint(10, VOCAB, (BATCH, LENGTH))
     rank_BT = torch.rand(BATCH, LENGTH).argsort().argsort()
