@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from spanlab.corpus import Options, PreparedCorpus, plan_preparation, run_preparation
+from spanlab.corpus import PrepareConfig, PreparedCorpus, plan_preparation, run_preparation
 from spanlab.encoder import EncoderConfig, build_encoder, preset
 from spanlab.encoder.flops import count_cost
 from spanlab.pretraining.examples import Examples
@@ -116,7 +116,7 @@ def objectives() -> str:
     with tempfile.TemporaryDirectory() as folder:
         text = Path(folder) / "text.txt"
         text.write_text(SENTENCE, encoding="utf-8")
-        plan = plan_preparation([str(text)], Options(documents="file"))
+        plan = plan_preparation([str(text)], PrepareConfig(documents="file"))
         run_preparation(plan, tokenizer=tokenizer, out=Path(folder) / "corpus", workers=1)
         recipe = load_recipe("spanbert", ["seed=33", "data.length=64", "masking.ratio=0.3"])
         examples = Examples(PreparedCorpus.open(Path(folder) / "corpus"), recipe)

@@ -104,14 +104,14 @@ def test_published_vocabularies_give_the_same_ids(real_data: Path, name: str, tm
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
-def test_memory_of_pieces_on_real_text(real_data: Path, name: str) -> None:
+def test_cached_encoding_on_real_text(real_data: Path, name: str) -> None:
     folder = real_data / "tokenizers" / name
     if not folder.is_dir():
         pytest.skip(f"no {folder}")
     tokenizer, texts = Tokenizer.load(folder), real_texts(real_data)
-    remembered, plain = tokenizer.encode_table(texts), tokenizer._encode_plainly(texts)
+    cached, plain = tokenizer.encode_table(texts), tokenizer._encode_uncached(texts)
     for column in ("counts", "ids", "starts", "ends", "word_starts"):
-        np.testing.assert_array_equal(getattr(remembered, column), getattr(plain, column), err_msg=column)
+        np.testing.assert_array_equal(getattr(cached, column), getattr(plain, column), err_msg=column)
 
 
 def test_albert_gives_the_ids_of_sentencepiece(real_data: Path) -> None:
