@@ -28,7 +28,7 @@ import transformers
 from benchmarks.measure import circumstances, print_result
 from benchmarks.prepare import data_folder, unpack
 from spanlab.corpus import PrepareConfig, plan_preparation, run_preparation
-from spanlab.pretraining.build import WeightedCorpus, build_work
+from spanlab.pretraining.build import WeightedCorpus, build_training_spec
 from spanlab.pretraining.recipe import load_recipe
 from spanlab.text import Tokenizer
 from spanlab.training.distributed import current_process
@@ -46,7 +46,7 @@ class Ours:
     def __init__(self, corpus: Path, precision: str, overrides: list[str]) -> None:
         settings = [*COMMON, *overrides, "training.steps=1000000", f"training.precision={precision}"]
         recipe = load_recipe("spanbert", settings)
-        work, _ = build_work(recipe, [WeightedCorpus.parse(str(corpus))], None)
+        work, _ = build_training_spec(recipe, [WeightedCorpus.parse(str(corpus))], None)
         process = current_process("cpu", recipe.training.precision)
         self.data = work.data
         self._train_step = TrainStep(work, recipe.training, process, 1_000_000, corpus)

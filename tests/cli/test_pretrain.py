@@ -108,7 +108,10 @@ def test_what_is_missing_is_named(spanlab: Spanlab, small_corpus: Path, tmp_path
             ("objectives.rtd=1",),
             "'sbo' cannot be combined with a generator and a discriminator; set",
         ),
-        (("masking.law=given",), "masking.law is 'given', and no spans are given; name a side file or a callable"),
+        (
+            ("masking.law=given",),
+            "masking.law is 'given', but no spans are given; set data.spans to a JSON-lines file of spans",
+        ),
         (
             ("training.lr_factors.objectivs=3",),
             "lr_factors has 'objectivs', which is not a prefix of any parameter name",

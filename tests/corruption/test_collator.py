@@ -102,7 +102,7 @@ def test_a_transformers_tokenizer_and_plain_lists(tokenizer: Tokenizer, tmp_path
 
 
 def test_wrong_use() -> None:
-    with pytest.raises(InputError, match="a str is no tokenizer"):
+    with pytest.raises(InputError, match="a str is not a tokenizer"):
         SpanMasking("bert-base-cased")
     tokenizer = train_tokenizer(TEXTS, TokenizerConfig(kind="wordpiece", vocab_size=200))
     with pytest.raises(InputError, match="empty"):

@@ -37,7 +37,7 @@ def test_spans_are_laid_into_the_blocks_that_hold_them_whole(tmp_path: Path) -> 
 
 def test_blocks_that_are_no_stretch_of_text_are_refused(tmp_path: Path) -> None:
     spans = SpanFile(write(tmp_path / "s.jsonl", (1, 3)), WORD_STARTS)
-    with pytest.raises(InputError, match="one stretch of text"):
+    with pytest.raises(InputError, match="blocks of contiguous text"):
         spans(random_batch([5]))
 
 

@@ -152,8 +152,7 @@ def whole_words_by_hand(lengths: list[int], order: list[int], budget: int) -> se
 @settings(max_examples=80, deadline=None)
 def test_whole_words_are_tried_one_after_the_other(lengths: list[int], seed: int, budget: int) -> None:
     from spanlab.corpus.randomness import GOLDEN, mix, sample_keys
-    from spanlab.corruption.random_units import pick_random_units
-    from spanlab.corruption.units import Units
+    from spanlab.corruption.units import Units, pick_random_units
 
     ends = np.cumsum(lengths)
     units = Units(ends - np.array(lengths), np.array(lengths), np.array([len(lengths)]), int(ends[-1]))

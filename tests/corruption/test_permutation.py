@@ -249,10 +249,10 @@ def test_examples_hold_true_tokens_and_their_place_in_the_stream() -> None:
 def test_refusals() -> None:
     with pytest.raises(InputError, match="several lengths"):
         PermutationSampler(NGRAMS)(tokens([20, 24], [0, 1]), seed=0)
-    with pytest.raises(InputError, match="reuse of 24 tokens leaves nothing"):
+    with pytest.raises(InputError, match="reuse is 24; it must be between 1 and 23"):
         PermutationSampler(NGRAMS, reuse=24)(tokens([24], [0]), seed=0)
     for changes, message in (
-        ({"alpha": 0}, "alpha is 0"),
+        ({"alpha": 0}, "'alpha' is 0"),
         ({"beta": 6}, "smaller"),
         ({"predictions": 0}, "at least 1"),
     ):

@@ -206,11 +206,11 @@ def test_a_batch_that_cannot_be_shared_is_refused(small_corpus: Path) -> None:
 
 
 def test_a_corpus_with_another_tokenizer_is_refused_beside_the_first(small_corpus: Path, tmp_path: Path) -> None:
-    from spanlab.pretraining.build import WeightedCorpus, build_work
+    from spanlab.pretraining.build import WeightedCorpus, build_training_spec
 
     text = write_text(tmp_path / "other.txt")
     other = prepare(text, make_tokenizer(text, vocab_size=100), tmp_path / "other")
     corpora = [WeightedCorpus.parse(str(small_corpus)), WeightedCorpus.parse(f"{other}:2")]
     assert corpora[1].weight == 2
     with pytest.raises(InputError, match="is not the one the corpus was prepared with"):
-        build_work(load_recipe("spanbert", [*SMALLEST, "training.steps=1"]), corpora, None)
+        build_training_spec(load_recipe("spanbert", [*SMALLEST, "training.steps=1"]), corpora, None)

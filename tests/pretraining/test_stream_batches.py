@@ -15,7 +15,7 @@ import torch
 from spanlab.corpus import PreparedCorpus
 from spanlab.encoder import CausalLMHead, ElmoEncoder, XLNetEncoder, load_model
 from spanlab.errors import ConfigError, InputError
-from spanlab.pretraining.build import WeightedCorpus, build_work
+from spanlab.pretraining.build import WeightedCorpus, build_training_spec
 from spanlab.pretraining.evaluation import HeldOut
 from spanlab.pretraining.recipe import Recipe, load_recipe
 from spanlab.pretraining.stream_batches import StreamData
@@ -126,7 +126,7 @@ def test_a_batch_is_described_with_its_order(corpora: dict[str, Path]) -> None:
 @pytest.mark.parametrize("name", ["xlnet", "gpt", "elmo"])
 def test_the_unigram_loss_is_that_of_the_tokens_a_run_learns_from(name: str, corpora: dict[str, Path]) -> None:
     recipe = recipe_of(name, "training.steps=1")
-    work, _ = build_work(recipe, [WeightedCorpus.parse(str(corpora[name]))], None)
+    work, _ = build_training_spec(recipe, [WeightedCorpus.parse(str(corpora[name]))], None)
     evaluate = work.evaluate
     assert isinstance(evaluate, HeldOut)
     counts = Counter({token: int(count) for token, count in enumerate(evaluate._samples.training_counts())})
@@ -189,7 +189,7 @@ def test_what_is_carried_matters_and_evaluation_leaves_it_alone(
     )
     assert often == seldom
     recipe = recipe_of(name, "training.steps=2")
-    work, _ = build_work(recipe, [WeightedCorpus.parse(str(corpora[name]))], None)
+    work, _ = build_training_spec(recipe, [WeightedCorpus.parse(str(corpora[name]))], None)
     criterion: Any = work.criterion.eval()
     batches = [work.data.to_device(work.data.step(n, rank=0, world_size=1)[0], torch.device("cpu")) for n in (0, 1)]
     with torch.no_grad():
@@ -232,7 +232,7 @@ def test_an_xlnet_goes_on_from_a_folder_with_another_memory(corpora: dict[str, P
     run("xlnet", corpora["xlnet"], tmp_path / "first", "training.steps=2")
     recipe = recipe_of("xlnet", "training.steps=1", "data.memory=8")
     corpus = WeightedCorpus.parse(str(corpora["xlnet"]))
-    work, beginning = build_work(recipe, [corpus], str(tmp_path / "first"))
+    work, beginning = build_training_spec(recipe, [corpus], str(tmp_path / "first"))
     encoder = work.criterion.encoder
     assert isinstance(encoder, XLNetEncoder)
     assert (encoder.config.memory, encoder.config.reuse) == (8, 12)
@@ -254,7 +254,9 @@ def test_what_would_break_streams_off_is_refused(
     name: str, override: str, message: str, corpora: dict[str, Path]
 ) -> None:
     with pytest.raises((ConfigError, InputError), match=message):
-        build_work(recipe_of(name, "training.steps=1", override), [WeightedCorpus.parse(str(corpora[name]))], None)
+        build_training_spec(
+            recipe_of(name, "training.steps=1", override), [WeightedCorpus.parse(str(corpora[name]))], None
+        )
 
 
 @pytest.mark.parametrize(
@@ -263,24 +265,24 @@ def test_what_would_break_streams_off_is_refused(
 )
 def test_tokens_of_another_system_are_told_of(name: str, other: str, words: str, corpora: dict[str, Path]) -> None:
     recipe = recipe_of(name, "training.steps=1")
-    _, beginning = build_work(recipe, [WeightedCorpus.parse(str(corpora[other]))], None)
+    _, beginning = build_training_spec(recipe, [WeightedCorpus.parse(str(corpora[other]))], None)
     assert len(beginning.notes) == 1
     assert words in beginning.notes[0]
-    _, beginning = build_work(recipe, [WeightedCorpus.parse(str(corpora[name]))], None)
+    _, beginning = build_training_spec(recipe, [WeightedCorpus.parse(str(corpora[name]))], None)
     assert beginning.notes == ()
 
 
 def test_streams_of_several_corpora_and_orders_without_plm_are_refused(corpora: dict[str, Path]) -> None:
     recipe, corpus = recipe_of("xlnet", "training.steps=1"), WeightedCorpus.parse(str(corpora["xlnet"]))
     with pytest.raises(ConfigError, match="cannot be mixed of 2 corpora; prepare their files as one corpus"):
-        build_work(recipe, [corpus, corpus], None)
+        build_training_spec(recipe, [corpus, corpus], None)
     with pytest.raises(ConfigError, match="the permutation law and the plm objective go together"):
-        build_work(replace(recipe, objectives={"mlm": 1.0}), [corpus], None)
+        build_training_spec(replace(recipe, objectives={"mlm": 1.0}), [corpus], None)
 
 
 def test_gpt_mixes_corpora_as_every_sample_stands_for_itself(corpora: dict[str, Path]) -> None:
     recipe, corpus = recipe_of("gpt", "training.steps=1"), WeightedCorpus.parse(str(corpora["gpt"]))
-    work, _ = build_work(recipe, [corpus, corpus], None)
+    work, _ = build_training_spec(recipe, [corpus, corpus], None)
     (batch,) = work.data.step(0, rank=0, world_size=1)
     assert len(batch.lengths) == 4
     assert len(batch.positions) == len(batch.targets) == len(batch.input_ids)

@@ -1,4 +1,4 @@
-"""The laws that turn blocks into training examples: pure functions of (seed, epoch, sample index), vectorised."""
+"""Blocks of text to training examples: masking and permutation laws, pure functions of (seed, epoch, sample index)."""
 
 from spanlab.corruption.collator import SpanMasking
 from spanlab.corruption.examples import ExampleBatch, PredictionOrder

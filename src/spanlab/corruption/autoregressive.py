@@ -1,9 +1,9 @@
-"""Autoregressive examples: nothing is corrupted, and the target of every token is the one that follows it.
+"""Autoregressive examples: nothing is corrupted, and the target of every token is the token after it.
 
-What enters are sequences in a row, what leaves are examples without each sequence's last token, which is only a target:
-its hidden state would be computed for nothing. A sequence of one token is kept, and predicts nothing.
+Packed sequences in, examples out. The last token of a sequence is only a target and not part of the input, since
+nothing would use its hidden state. A sequence of one token is kept and has no target.
 
-Shapes: B sequences, N tokens.
+Shapes: B sequences, N tokens of all sequences.
 """
 
 from dataclasses import replace
@@ -17,29 +17,29 @@ from spanlab.corruption.special_tokens import TokenBatch
 
 
 def next_token_examples(batch: TokenBatch, *, streams: int = 0) -> ExampleBatch:
-    """Every token but the first of each sequence is predicted from those before it."""
+    """Every token but the first of each sequence is predicted from the tokens before it."""
     return shifted(batch.indices, batch.ids, batch.lengths, pairs=batch.pairs, streams=streams)
 
 
 def shifted(
     indices: Integers, ids: Integers, lengths: Integers, *, pairs: SentencePairs | None = None, streams: int = 0
 ) -> ExampleBatch:
-    """The examples of sequences `lengths` (B,) long that lie in a row in `ids` (N,)."""
+    """Next-token examples from packed `ids` (N,) of sequences of `lengths` (B,)."""
     ends = np.cumsum(lengths)
-    seen = np.ones(len(ids), bool)
-    seen[ends - 1] = lengths == 1
+    is_input = np.ones(len(ids), bool)
+    is_input[ends - 1] = lengths == 1  # an input needs at least one token
     is_target = np.ones(len(ids), bool)
     is_target[ends - lengths] = False
     predicts = np.ones(len(ids), bool)
     predicts[ends - 1] = False
     return ExampleBatch(
         indices=indices,
-        input_ids=ids[seen],
-        original_ids=ids[seen],
+        input_ids=ids[is_input],
+        original_ids=ids[is_input],
         lengths=np.maximum(lengths - 1, 1),
-        positions=np.flatnonzero(predicts[seen]),
+        positions=np.flatnonzero(predicts[is_input]),
         targets=ids[is_target],
-        pairs=None if pairs is None else SentencePairs(segment_ids=pairs.segment_ids[seen], labels=pairs.labels),
+        pairs=None if pairs is None else SentencePairs(segment_ids=pairs.segment_ids[is_input], labels=pairs.labels),
         streams=streams,
     )
 
@@ -55,24 +55,25 @@ def bidirectional_examples(forward: TokenBatch, backward: TokenBatch, *, streams
 
 
 def reverse(ids: Integers, lengths: Integers) -> Integers:
-    """Each of the sequences in a row turned round, in the order of the sequences."""
+    """(N,) packed sequences with the tokens of each in reverse; the order of the sequences stays."""
     ends = np.cumsum(lengths)
-    # Position p of a sequence [a, b) takes what was at a + b - 1 - p.
+    # In a sequence [a, b), position p gets the token at a + b - 1 - p.
     mirrored = np.repeat(2 * ends - lengths - 1, lengths) - np.arange(len(ids))
     return ids[mirrored]
 
 
 def mirror_steps(indices: Integers, streams: int, count: int) -> Integers:
-    """The blocks that the backward reader is at when the forward reader is at `indices`, of `count` blocks in all."""
+    """(B,) the blocks that the backward LSTM reads while the forward LSTM reads `indices` (B,), of `count` blocks."""
     steps, stream = np.divmod(indices, streams)
     last = (count - 1 - stream) // streams
     return (last - steps) * streams + stream
 
 
 def mark_sentences(blocks: BlockBatch, *, begin_id: int, end_id: int) -> BlockBatch:
-    """The blocks with the two marks between sentences; none where a block begins, since the one before it may have it.
+    """The blocks with `end_id` and `begin_id` inserted between sentences.
 
-    A sentence that begins with the last token of a block is marked in it, for a stream's blocks share that token.
+    None are inserted at the start of a block: adjacent blocks of a stream share a token, so a sentence that starts
+    with it was marked at the end of the block before.
     """
     starts = blocks.sentence_starts.copy()
     starts[offsets(blocks.lengths)] = False

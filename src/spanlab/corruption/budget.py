@@ -26,9 +26,9 @@ def budgets(
     rounding: Rounding,
     max_predictions: int | None = None,
 ) -> Integers:
-    """(B,) tokens to mask, any chance in it drawn from the samples' `keys` (B,).
+    """(B,) the number of tokens to mask; `chance` draws u from the samples' `keys` (B,).
 
-    A block of fewer than two text tokens has none, since nothing would be left to see.
+    At least one text token of a block stays unmasked.
     """
     if rounding == "ceil":
         # Guard against ratio·n landing a hair above a whole number: 0.15 · 20 is 3, not 3.0000000000000004.

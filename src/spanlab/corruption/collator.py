@@ -6,8 +6,8 @@ Works with our tokenizers and with transformers' fast ones, on any encoder, as a
     loader = DataLoader(dataset, batch_size=32, collate_fn=masking)
 
 Each feature is a list of ids with its special tokens, or a mapping with `input_ids` and, optionally, `word_starts`
-(where words begin; else from the ids) and `index` (which sample it is; else counted, and then the masks depend on
-the order in which samples come). `epoch` is set by the caller; masks are drawn anew for each.
+(flags of the first tokens of words; derived from the vocabulary if missing) and `index` (of the sample; without it
+features are counted, and masks depend on the order of features). Set `epoch` to draw new masks.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 Feature = Mapping[str, Any] | Sequence[int]
 IGNORED = -100
-"""The label of tokens that are not predicted, as torch's cross-entropy ignores it."""
+"""The label of tokens that are not predicted: the default `ignore_index` of torch's cross-entropy."""
 
 
 class SpanMasking:
-    """A collator that masks spans and says what surrounds them."""
+    """A collator that masks spans and returns their targets and boundaries."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class SpanMasking:
         boundaries: bool = True,
         **masking: Any,  # noqa: ANN401 (keys of a recipe's masking section)
     ) -> None:
-        """`boundaries=False` leaves out what only the span boundary objective needs; the rest are masking settings."""
+        """`boundaries=False` omits the inputs of the span boundary objective; `masking` are keys of `MaskingConfig`."""
         vocabulary, special_ids, mask_id, pad_id = _read_tokenizer(tokenizer)
         config = from_mapping(MaskingConfig, {"random_from": "vocabulary", **masking})
         random_tokens = RandomTokens(len(vocabulary), special_ids)
@@ -56,34 +56,35 @@ class SpanMasking:
         """The epoch that masks are drawn for."""
 
     def __call__(self, features: Sequence[Feature]) -> "dict[str, Tensor]":
-        """A masked batch as padded tensors.
+        """Mask a batch; returns padded tensors.
 
-        `input_ids`, `attention_mask` and `labels` are (B, T). Per masked token with two neighbours (S,) there are
-        `span_position`, `span_target`, `span_left`, `span_right` and `span_offset`; positions count through the
-        flattened (B·T) batch.
+        `input_ids`, `attention_mask` and `labels` are (B, T). `span_position`, `span_target`, `span_left`,
+        `span_right` and `span_offset` are (S,), one per masked token of a span with a token on both sides; positions
+        are indices into the flattened (B·T) batch.
         """
         return self._padded(self.mask(features))
 
     def mask(self, features: Sequence[Feature]) -> ExampleBatch:
-        """The same examples as flat arrays without padding."""
+        """Mask a batch; returns packed arrays without padding."""
         if not features:
-            raise InputError("there is nothing to mask: the list of features is empty")
-        rows = [np.asarray(f["input_ids"] if isinstance(f, Mapping) else f, np.int64) for f in features]
-        given = [f.get("word_starts") if isinstance(f, Mapping) else None for f in features]
-        specials = [np.isin(ids, self._layout.special_ids) for ids in rows]
-        starts = [
-            self._words.word_starts(ids, special) if flags is None else np.asarray(flags, bool)
-            for ids, special, flags in zip(rows, specials, given, strict=True)
-        ]
-        tokens = batch_sequences(rows, starts, self._layout, indices=self._indices(features))
+            raise InputError("the list of features is empty; there is nothing to mask")
+        sequences, word_starts = [], []
+        for feature in features:
+            fields = feature if isinstance(feature, Mapping) else {"input_ids": feature}
+            ids, starts = np.asarray(fields["input_ids"], np.int64), fields.get("word_starts")
+            if starts is None:
+                starts = self._words.word_starts(ids, np.isin(ids, self._layout.special_ids))
+            sequences.append(ids)
+            word_starts.append(starts)
+        tokens = batch_sequences(sequences, word_starts, self._layout, indices=self._indices(features))
         return self._masking(tokens, seed=self._seed, epoch=self.epoch)
 
     def _indices(self, features: Sequence[Feature]) -> list[int]:
         counted = range(self._count, self._count + len(features))
         self._count += len(features)
         return [
-            int(feature.get("index", position)) if isinstance(feature, Mapping) else position
-            for feature, position in zip(features, counted, strict=True)
+            int(feature.get("index", count)) if isinstance(feature, Mapping) else count
+            for feature, count in zip(features, counted, strict=True)
         ]
 
     def _padded(self, examples: ExampleBatch) -> "dict[str, Tensor]":
@@ -112,10 +113,10 @@ class SpanMasking:
 
 
 def _read_tokenizer(tokenizer: Any) -> tuple[Sequence[str], tuple[int, ...], int | None, int]:  # noqa: ANN401
-    """Vocabulary in the order of ids, special ids, mask id and padding id of our tokenizer or one of transformers."""
+    """(vocabulary in the order of ids, special ids, mask id, padding id) of a tokenizer of SpanLab or transformers."""
     if hasattr(tokenizer, "special_ids"):
         return tokenizer.vocabulary, tokenizer.special_ids, tokenizer.mask_id, tokenizer.pad_id or 0
     if not hasattr(tokenizer, "convert_ids_to_tokens"):
-        raise InputError(f"a {type(tokenizer).__name__} is no tokenizer", fix="give one of SpanLab's or transformers'")
+        raise InputError(f"a {type(tokenizer).__name__} is not a tokenizer", fix="pass one of SpanLab or transformers")
     vocabulary = [token or "" for token in tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))]
     return vocabulary, tuple(tokenizer.all_special_ids), tokenizer.mask_token_id, tokenizer.pad_token_id or 0

@@ -1,10 +1,10 @@
-"""A batch of training examples: what corruption hands to the objectives.
+"""A batch of training examples: the output of corruption and the input of the objectives.
 
-All arrays are flat over the batch: N tokens of B sequences in a row, special tokens included, no padding. K tokens are
-predicted. Positions count through the row of all tokens, so they index an encoder's packed output directly.
+Batches are packed: N tokens of B sequences one after the other, special tokens included, no padding. K tokens are
+predicted. Positions are indices into the N tokens, so they index an encoder's packed output directly.
 
-`ExampleBatch` has what all objectives use; what only some use is a group that is None elsewhere. The classes are
-generic in the array type: numpy arrays here, tensors in `objectives.batch`.
+`ExampleBatch` has the fields that all objectives use; those of single objectives are in groups that may be None. The
+classes are generic in the array type: numpy arrays in this package, tensors in `objectives.batch`.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -20,26 +20,26 @@ from spanlab.arrays import Integers
 Ranks = NDArray[np.int16]
 Array = TypeVar("Array", default=NDArray[Any])
 
-_INTO_ROW = {"into_row": True}
-"""Metadata of fields whose values are positions in the row of tokens."""
+_POSITIONS = {"positions": True}
+"""Metadata of fields that hold positions in the packed batch."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SpanBoundaries(Generic[Array]):
-    """The S masked tokens that have a span boundary target; all of them unless a span touches the edge of its block."""
+    """The S masked tokens with a span boundary target: those of spans with a token on both sides in their block."""
 
-    positions: Array = field(metadata=_INTO_ROW)
+    positions: Array = field(metadata=_POSITIONS)
     """(S,)"""
     targets: Array
     """(S,) the original ids."""
-    left: Array = field(metadata=_INTO_ROW)
-    """(S,) the token just outside the span on the left."""
-    right: Array = field(metadata=_INTO_ROW)
-    """(S,) the token just outside the span on the right."""
-    first: Array = field(metadata=_INTO_ROW)
-    """(S,) the first token inside the span."""
-    last: Array = field(metadata=_INTO_ROW)
-    """(S,) the last token inside the span."""
+    left: Array = field(metadata=_POSITIONS)
+    """(S,) the position before the span."""
+    right: Array = field(metadata=_POSITIONS)
+    """(S,) the position after the span."""
+    first: Array = field(metadata=_POSITIONS)
+    """(S,) the first position of the span."""
+    last: Array = field(metadata=_POSITIONS)
+    """(S,) the last position of the span."""
     offsets: Array
     """(S,) the index of each token in its span, from 0."""
 
@@ -56,28 +56,29 @@ class SentencePairs(Generic[Array]):
 
 @dataclass(frozen=True, kw_only=True)
 class PredictionOrder(Generic[Array]):
-    """The order in which the tokens of sequences of one length are predicted (XLNet); nothing is masked then."""
+    """The order in which tokens are predicted (XLNet). All sequences have the same length, and nothing is masked."""
 
     rank: Array
+    """(N,)"""
     visible_below: Array
-    """(N,) token i sees token j of its own sequence if rank[j] < visible_below[i]."""
+    """(N,) token i sees token j of the same sequence if rank[j] < visible_below[i]."""
     backward: Array
-    """(B,) whether the text is read from its end to its beginning."""
+    """(B,) whether the text is read from right to left."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExampleBatch(Generic[Array]):
-    """Examples and their targets."""
+    """A packed batch of inputs and their targets."""
 
     indices: Array
-    """(B,) the index of each sample."""
+    """(B,) sample indices."""
     input_ids: Array
     """(N,) the input of the encoder: corrupted, with special tokens."""
     original_ids: Array
-    """(N,) the ids before corruption; of a collapsed span only the first."""
+    """(N,) the ids before corruption; a collapsed span has its first id."""
     lengths: Array
     """(B,) tokens of each sequence, special tokens included."""
-    positions: Array = field(metadata=_INTO_ROW)
+    positions: Array = field(metadata=_POSITIONS)
     """(K,) the tokens to predict, ascending."""
     targets: Array
     """(K,) their original ids."""
@@ -85,7 +86,7 @@ class ExampleBatch(Generic[Array]):
     pairs: SentencePairs[Array] | None = None
     order: PredictionOrder[Array] | None = None
     sampling_uniforms: Array | None = None
-    """(K,) in [0, 1), from which ELECTRA's generator samples a token for each position."""
+    """(K,) random numbers in [0, 1), with which ELECTRA's generator samples a token per position."""
     streams: int = 0
     """C, if samples are steps of C continuous streams: sample t·C + c is step t of stream c. 0: independent samples."""
 
@@ -94,52 +95,52 @@ _GROUPS = (SpanBoundaries, SentencePairs, PredictionOrder)
 
 
 def map_arrays(group: Any, change: Callable[[NDArray[Any]], Any]) -> dict[str, Any]:  # noqa: ANN401 (any group)
-    """The fields of a batch or of one of its groups, with `change` applied to every array in them."""
+    """The fields of a batch or group by name, with `change` applied to every array."""
     changed = {}
-    for item in fields(group):
-        value = getattr(group, item.name)
+    for field_ in fields(group):
+        value = getattr(group, field_.name)
         if isinstance(value, _GROUPS):
             value = type(value)(**map_arrays(value, change))
-        changed[item.name] = change(value) if isinstance(value, np.ndarray) else value
+        changed[field_.name] = change(value) if isinstance(value, np.ndarray) else value
     return changed
 
 
 def named_arrays(group: Any, prefix: str = "") -> Iterator[tuple[str, NDArray[Any]]]:  # noqa: ANN401 (any group)
-    """(name, array) of a batch; those of a group are named `boundaries.left`."""
-    for item in fields(group):
-        value = getattr(group, item.name)
+    """(name, array) for every array of a batch; arrays of a group have names such as `boundaries.left`."""
+    for field_ in fields(group):
+        value = getattr(group, field_.name)
         if isinstance(value, _GROUPS):
-            yield from named_arrays(value, f"{prefix}{item.name}.")
+            yield from named_arrays(value, f"{prefix}{field_.name}.")
         elif isinstance(value, np.ndarray):
-            yield prefix + item.name, value
+            yield prefix + field_.name, value
 
 
 def move_positions(boundaries: SpanBoundaries, new_positions: Integers) -> SpanBoundaries:
-    """The same boundaries in a row of tokens in which position p is now `new_positions[p]`."""
+    """The boundaries after position p has become `new_positions[p]`."""
     moved = {
-        item.name: new_positions[getattr(boundaries, item.name)]
-        for item in fields(boundaries)
-        if "into_row" in item.metadata
+        field_.name: new_positions[getattr(boundaries, field_.name)]
+        for field_ in fields(boundaries)
+        if "positions" in field_.metadata
     }
     return replace(boundaries, **moved)
 
 
 def join_examples(batches: Sequence[ExampleBatch]) -> ExampleBatch:
-    """Several batches as one, in their order, no longer as streams. All must have the same groups."""
+    """Concatenate batches with the same groups; the result is not a batch of streams."""
     if len(batches) == 1:
         return batches[0]
-    row_starts = np.cumsum([0, *(len(batch.input_ids) for batch in batches[:-1])])
-    return ExampleBatch(**{**_joined(batches, row_starts), "streams": 0})
+    offsets = np.cumsum([0, *(len(batch.input_ids) for batch in batches[:-1])])
+    return ExampleBatch(**{**_joined(batches, offsets), "streams": 0})
 
 
-def _joined(groups: Sequence[Any], row_starts: Integers) -> dict[str, Any]:
+def _joined(groups: Sequence[Any], offsets: Integers) -> dict[str, Any]:
     joined: dict[str, Any] = {}
-    for item in fields(groups[0]):
-        values = [getattr(group, item.name) for group in groups]
-        if "into_row" in item.metadata:
-            values = [value + start for value, start in zip(values, row_starts, strict=True)]
+    for field_ in fields(groups[0]):
+        values = [getattr(group, field_.name) for group in groups]
+        if "positions" in field_.metadata:
+            values = [value + start for value, start in zip(values, offsets, strict=True)]
         if isinstance(values[0], _GROUPS):
-            joined[item.name] = type(values[0])(**_joined(values, row_starts))
+            joined[field_.name] = type(values[0])(**_joined(values, offsets))
         else:
-            joined[item.name] = np.concatenate(values) if isinstance(values[0], np.ndarray) else values[0]
+            joined[field_.name] = np.concatenate(values) if isinstance(values[0], np.ndarray) else values[0]
     return joined

@@ -1,11 +1,11 @@
-"""Masking spans that are given: named entities, noun phrases, terms of a glossary.
+"""Masking given spans: named entities, noun phrases, terms of a glossary.
 
-As in SpanBERT's ablation, part of the budget (half) goes to given spans, taken whole and in random order, and random
-whole words take the rest. Where a block has too few given spans, random words make up for them.
+As in SpanBERT's ablation, a share of the budget (half) is spent on given spans, masked whole and in random order, and
+the rest on random whole words, also where a block has too few given spans.
 
-Where spans come from: a `SpanFile` beside a prepared corpus, or any callable on a batch.
+Spans come from a `SpanFile` beside a prepared corpus, or from any callable on a batch.
 
-Shapes: B blocks, G given spans, U units in a row, N tokens in a row.
+Shapes: B blocks, G given spans, N tokens of all blocks.
 """
 
 import json
@@ -17,28 +17,29 @@ import numpy as np
 
 from spanlab.arrays import Flags, Integers, concatenated_ranges, offsets
 from spanlab.corpus.randomness import Draws, draw
-from spanlab.corruption.random_units import pick_random_units
 from spanlab.corruption.special_tokens import TokenBatch
-from spanlab.corruption.units import Units
+from spanlab.corruption.units import Units, pick_random_units
 from spanlab.errors import InputError
 
 
 @dataclass(frozen=True)
 class SpanTable:
-    """Spans of a batch, sorted, not overlapping: the first token of each in the row, and its number of tokens."""
+    """The given spans of a batch, sorted, without overlaps."""
 
     starts: Integers
+    """(G,) the position of each span's first token in the packed batch."""
     lengths: Integers
+    """(G,) in tokens."""
 
 
 GivenSpans = Callable[[TokenBatch], SpanTable]
-"""What finds the spans of a batch."""
+"""A function that finds the spans of a batch."""
 
 
 def pick_given_spans(
     batch: TokenBatch, words: Units, spans: SpanTable, keys: Draws, budget: Integers, share: float
 ) -> Flags:
-    """(N,) the tokens masked: given spans for `share` of the budget (B,), random words for the rest."""
+    """(N,) masked tokens: given spans for `share` of the budget (B,), random words for the rest."""
     _check(batch, spans)
     bounds = np.searchsorted(spans.starts, np.append(batch.starts, len(batch.ids)))
     units = Units(spans.starts, spans.lengths, np.diff(bounds), len(batch.ids))
@@ -50,7 +51,7 @@ def pick_given_spans(
 
 
 def _check(batch: TokenBatch, spans: SpanTable) -> None:
-    """Given spans must be whole words of one block, and must not overlap."""
+    """Refuse spans that overlap or are not whole words of one block."""
     ends = spans.starts + spans.lengths
     if len(spans.starts) and (spans.lengths.min() < 1 or spans.starts.min() < 0 or ends.max() > len(batch.ids)):
         raise InputError("a given span is empty or outside the batch")
@@ -73,7 +74,7 @@ class SpanFile:
 
     def __init__(self, path: str | Path, word_starts: Flags) -> None:
         """`word_starts` (all tokens of the corpus) says where words begin."""
-        starts, ends, lines = _read(Path(path), len(word_starts))
+        starts, ends, lines = _read_spans(Path(path), len(word_starts))
         word_ends = np.append(word_starts, True)
         wrong = np.flatnonzero(~word_starts[starts] | ~word_ends[ends])
         if len(wrong):
@@ -89,12 +90,14 @@ class SpanFile:
         overlaps = np.flatnonzero(self.starts[1:] < self.ends[:-1])
         if len(overlaps):
             listed = ", ".join(str(lines[order[index + 1]]) for index in overlaps[:20])
-            raise InputError(f"{len(overlaps)} spans overlap the one before: lines {listed}", path=path)
+            raise InputError(
+                f"{len(overlaps)} spans overlap the one before: lines {listed}", path=path, fix="drop them"
+            )
 
     def __call__(self, batch: TokenBatch) -> SpanTable:
         """The spans that lie whole inside the blocks of a batch."""
         if batch.sources is None:
-            raise InputError("spans of a side file need blocks of one stretch of text", fix="set data.blocks=documents")
+            raise InputError("data.spans needs blocks of contiguous text", fix="set data.blocks=documents")
         first_text = np.flatnonzero(batch.maskable)[offsets(batch.text_lengths)]
         low = np.searchsorted(self.starts, batch.sources)
         high = np.maximum(low, np.searchsorted(self.ends, batch.sources + batch.text_lengths, side="right"))
@@ -104,7 +107,7 @@ class SpanFile:
         return SpanTable(starts, self.ends[inside] - self.starts[inside])
 
 
-def _read(path: Path, tokens: int) -> tuple[Integers, Integers, list[int]]:
+def _read_spans(path: Path, tokens: int) -> tuple[Integers, Integers, list[int]]:
     starts, ends, lines = [], [], []
     try:
         text = path.read_text(encoding="utf-8")

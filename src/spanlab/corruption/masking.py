@@ -1,7 +1,10 @@
 """Masking: a batch of blocks in, a batch of examples out, as a pure function of (seed, epoch, sample index).
 
-A law chooses the tokens, `replacement` what the encoder sees instead, `find_spans` the spans. The recipe's `masking`
-section is `MaskingConfig`; the table in its docstrings says which published system each setting belongs to.
+A law picks the tokens to mask, `find_spans` joins adjacent ones into spans, `replacement` draws what the encoder sees
+in their place. `MaskingConfig` is the recipe's `masking` section; its field docstrings name the published system each
+setting comes from.
+
+Shapes: B blocks, N tokens of all blocks, K masked tokens, S spans.
 """
 
 from dataclasses import dataclass, field, replace
@@ -18,31 +21,87 @@ from spanlab.corruption.examples import ExampleBatch, SpanBoundaries, move_posit
 from spanlab.corruption.given_spans import GivenSpans, pick_given_spans
 from spanlab.corruption.ngram import pick_ngrams
 from spanlab.corruption.permutation import PermutationConfig
-from spanlab.corruption.random_units import pick_random_units
 from spanlab.corruption.replacement import RandomTokens, ReplacePer, Shares, decide, replace_tokens
 from spanlab.corruption.span_law import Anchor, LengthLaw, pick_geometric_spans
 from spanlab.corruption.special_tokens import TokenBatch
-from spanlab.corruption.units import Units, distances, tokens_of, words_of
+from spanlab.corruption.units import Units, distances, pick_random_units, tokens_of, words_of
 from spanlab.errors import ConfigError, InputError
 
 Value = TypeVar("Value", bound=np.generic)
 
 
+_MIXING, _CHOOSING, _REPLACING, _SAMPLING = range(1, 5)
+"""Index of the draw from a sample's key for each purpose; the budget uses draw 0."""
+
+Law = Literal["subword", "word", "span", "ngram", "given", "permutation"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaskingConfig(Bounded):
+    """The `masking` section of a recipe; the defaults are SpanBERT's."""
+
+    law: Law = "span"
+    """subword: BERT; word: whole words; span: SpanBERT; ngram: ALBERT; given: entities or noun phrases; permutation:
+    XLNet, which masks nothing and reads only the `permutation` keys of this section."""
+    mixture: dict[str, float] | None = None
+    """{law: share} in place of a single law: the law of each sample is drawn by these shares."""
+    ratio: Annotated[float, Above(0), AtMost(0.9)] = 0.15
+    rounding: Rounding = "ceil"
+    """How ratio·n becomes a whole number: ceil (SpanBERT), round (BERT, ALBERT), chance (RoBERTa)."""
+    max_predictions: int | None = None
+    """The maximum number of masked tokens per block (BERT: 20 at length 128)."""
+    geometric_p: Annotated[float, Above(0), AtMost(1)] = 0.2
+    max_length: Annotated[int, AtLeast(1)] = 10
+    """The longest span, or n-gram, in units."""
+    unit: Literal["word", "token"] = "word"
+    """The unit of span lengths."""
+    anchor: Anchor = "word"
+    """Where spans begin: uniform over words (the paper) or over pieces (the released code)."""
+    cut_last_word: bool = False
+    """Cut the last word where the budget ends (the released code) instead of leaving the word unmasked."""
+    favour_short: bool = True
+    """ngram: the chance of n is proportional to 1/n; false reverses it."""
+    given_share: Annotated[float, AtLeast(0), AtMost(1)] = 0.5
+    """given: the share of the budget spent on given spans; random words take the rest."""
+    mask_share: float = 0.8
+    random_share: float = 0.1
+    keep_share: float = 0.1
+    replace_per: ReplacePer = "span"
+    """Mask, random or keep is decided once per token (BERT), word or span (SpanBERT)."""
+    random_from: Literal["vocabulary", "corpus"] = "corpus"
+    """Where random tokens come from: uniform over the vocabulary (BERT), or by frequency (SpanBERT's code)."""
+    collapse: bool = False
+    """Replace each masked span by a single mask token."""
+    permutation: PermutationConfig = field(default_factory=PermutationConfig)
+    static: Annotated[int, AtLeast(0)] = 0
+    """Draw masks for this many epochs and then repeat them (BERT's dupe_factor); 0 draws anew each epoch (RoBERTa)."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        Shares(self.mask_share, self.random_share, self.keep_share)
+        laws = [law for law in Law.__args__ if law != "permutation"]  # type: ignore[attr-defined]
+        for law, share in (self.mixture or {}).items():
+            if law not in laws or share < 0:
+                raise ConfigError(f"masking.mixture has '{law}: {share}'", fix=f"use shares of {', '.join(laws)}")
+        if self.mixture is not None and sum(self.mixture.values()) <= 0:
+            raise ConfigError("masking.mixture has no share above 0", fix="give at least one law a share")
+
+
 @dataclass(frozen=True)
 class MaskedSpans:
-    """Spans, and the masked tokens they consist of."""
+    """Maximal runs of masked tokens within a block."""
 
     positions: Integers
     """(K,) the masked tokens, ascending."""
     first: Integers
     """(S,) the first token of each span."""
     sizes: Integers
-    """(S,) its tokens."""
+    """(S,) in tokens."""
     bounded: Flags
-    """(S,) whether the tokens just before and just behind it belong to the same block."""
+    """(S,) whether the span has a token on both sides in its block."""
 
     def per_token(self, values: NDArray[Value]) -> NDArray[Value]:
-        """(K,) what is known of spans (S,), for each of their tokens."""
+        """(S,) values of spans to (K,) values of their tokens."""
         return np.repeat(values, self.sizes)
 
 
@@ -61,92 +120,8 @@ def find_spans(batch: TokenBatch, masked: Flags) -> MaskedSpans:
     return MaskedSpans(positions, first, sizes, bounded)
 
 
-def collapse_spans(examples: ExampleBatch, mask_id: int) -> ExampleBatch:
-    """The same examples with every masked span collapsed into one mask token."""
-    count = len(examples.input_ids)
-    masked = np.zeros(count, bool)
-    masked[examples.positions] = True
-    block_of = np.repeat(np.arange(len(examples.lengths)), examples.lengths)
-    goes_on = np.zeros(count, bool)
-    goes_on[1:] = masked[1:] & masked[:-1] & (block_of[1:] == block_of[:-1])
-    kept = ~goes_on
-    position = np.cumsum(kept) - 1
-    leads = kept[examples.positions]
-    input_ids = examples.input_ids.copy()
-    input_ids[examples.positions] = mask_id
-    boundaries, pairs, uniforms = examples.boundaries, examples.pairs, examples.sampling_uniforms
-    return replace(
-        examples,
-        input_ids=input_ids[kept],
-        original_ids=examples.original_ids[kept],
-        lengths=np.bincount(block_of[kept], minlength=len(examples.lengths)),
-        positions=position[examples.positions[leads]],
-        targets=examples.targets[leads],
-        boundaries=boundaries and move_positions(boundaries, position),
-        pairs=pairs and replace(pairs, segment_ids=pairs.segment_ids[kept]),
-        sampling_uniforms=None if uniforms is None else uniforms[leads],
-    )
-
-
-_MIXING, _CHOOSING, _REPLACING, _SAMPLING = range(1, 5)
-"""Which draw of a sample's key each purpose begins from; the budget has draw 0."""
-
-Law = Literal["subword", "word", "span", "ngram", "given", "permutation"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class MaskingConfig(Bounded):
-    """The `masking` section of a recipe; the defaults are SpanBERT's."""
-
-    law: Law = "span"
-    """subword: BERT; word: whole words; span: SpanBERT; ngram: ALBERT; given: entities or noun phrases; permutation:
-    XLNet, where nothing is masked and of this section only `permutation` counts."""
-    mixture: dict[str, float] | None = None
-    """Laws and their shares, in place of one law: each sample draws one of them."""
-    ratio: Annotated[float, Above(0), AtMost(0.9)] = 0.15
-    rounding: Rounding = "ceil"
-    """How ratio·n becomes a whole number: ceil (SpanBERT), round (BERT, ALBERT), chance (RoBERTa)."""
-    max_predictions: int | None = None
-    """At most so many tokens a block (BERT: 20 at length 128)."""
-    geometric_p: Annotated[float, Above(0), AtMost(1)] = 0.2
-    max_length: Annotated[int, AtLeast(1)] = 10
-    """The longest span, or n-gram, in units."""
-    unit: Literal["word", "token"] = "word"
-    """What spans are counted in."""
-    anchor: Anchor = "word"
-    """Where spans begin: uniform over words (the paper) or over pieces (the released code)."""
-    cut_last_word: bool = False
-    """Cut the last word where the budget ends (the released code) instead of leaving it whole."""
-    favour_short: bool = True
-    """ngram: the chance of n is proportional to 1/n; false reverses it."""
-    given_share: Annotated[float, AtLeast(0), AtMost(1)] = 0.5
-    """given: the share of the budget that goes to given spans; random words take the rest."""
-    mask_share: float = 0.8
-    random_share: float = 0.1
-    keep_share: float = 0.1
-    replace_per: ReplacePer = "span"
-    """What shares one decision between mask, random and keep: token (BERT), word, span (SpanBERT)."""
-    random_from: Literal["vocabulary", "corpus"] = "corpus"
-    """Where random tokens come from: uniform over the vocabulary (BERT), or by frequency (SpanBERT's code)."""
-    collapse: bool = False
-    """Show a whole span as one mask token."""
-    permutation: PermutationConfig = field(default_factory=PermutationConfig)
-    static: Annotated[int, AtLeast(0)] = 0
-    """Draw masks for this many epochs and then repeat them (BERT's dupe_factor); 0 draws anew each epoch (RoBERTa)."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        Shares(self.mask_share, self.random_share, self.keep_share)
-        laws = [law for law in Law.__args__ if law != "permutation"]  # type: ignore[attr-defined]
-        for law, share in (self.mixture or {}).items():
-            if law not in laws or share < 0:
-                raise ConfigError(f"masking.mixture has '{law}: {share}'", fix=f"use shares of {', '.join(laws)}")
-        if self.mixture is not None and sum(self.mixture.values()) <= 0:
-            raise ConfigError("masking.mixture has no share above 0")
-
-
 class Masking:
-    """Masks batches of blocks by a config, for one tokenizer."""
+    """Masks batches of blocks as a config says, with the ids of one tokenizer."""
 
     def __init__(
         self,
@@ -157,27 +132,32 @@ class Masking:
         given: GivenSpans | None = None,
         sampling: bool = False,
     ) -> None:
-        """`sampling`: examples carry a random number for each predicted token, as ELECTRA's generator needs."""
+        """With `sampling`, examples have a uniform random number per predicted token, for ELECTRA's generator."""
         if mask_id is None:
-            raise InputError("the tokenizer has no mask token", fix="train or choose one that has")
+            raise InputError("the tokenizer has no mask token", fix="train or use one that has a mask token")
         if given is None and "given" in (config.mixture or {config.law: 1.0}):
-            raise ConfigError("masking.law is 'given', and no spans are given", fix="name a side file or a callable")
+            raise ConfigError(
+                "masking.law is 'given', but no spans are given", fix="set data.spans to a JSON-lines file of spans"
+            )
         self.config, self._mask_id, self._random_tokens, self._given = config, mask_id, random_tokens, given
         self._sampling = sampling
         self._lengths = LengthLaw(config.geometric_p, config.max_length)
         self._shares = Shares(config.mask_share, config.random_share, config.keep_share)
 
     def __call__(self, batch: TokenBatch, *, seed: int, epoch: ArrayLike = 0) -> ExampleBatch:
-        """The examples of a batch; the same sample gives the same example in whatever batch it comes.
+        """The examples of a batch; an example does not depend on the other samples of the batch.
 
-        `epoch` is one for all or (B,), one for each sample.
+        `epoch` is a scalar or (B,), one per sample.
         """
         epoch = np.asarray(epoch) % self.config.static if self.config.static else epoch
         keys = sample_keys(seed=seed, purpose="masking", epoch=epoch, index=batch.indices)
         masked = self.choose(batch, keys)
         spans = find_spans(batch, masked)
         seen = self._replace(batch, spans, draw(keys, _REPLACING))
-        uniforms = _keyed_uniforms(batch, spans.positions, draw(keys, _SAMPLING)) if self._sampling else None
+        uniforms = None
+        if self._sampling:
+            block = batch.block_of[spans.positions]
+            uniforms = decide(draw(keys, _SAMPLING)[block], spans.positions - batch.starts[block])
         examples = _gather(batch, spans, seen, uniforms)
         return collapse_spans(examples, self._mask_id) if self.config.collapse else examples
 
@@ -193,7 +173,7 @@ class Masking:
             rounding=config.rounding,
             max_predictions=config.max_predictions,
         )
-        if not budget.any():  # blocks of a single token, which a corpus of short lines may have
+        if not budget.any():  # all blocks have a single token, as in a corpus of short lines
             return np.zeros(len(batch.ids), bool)
         if config.mixture is None:
             return self._by_law(config.law, batch, words, keys, budget)
@@ -230,8 +210,8 @@ class Masking:
             span_block = batch.block_of[spans.first]
             choice = spans.per_token(decide(keys[span_block], spans.first - batch.starts[span_block]))
         else:
-            of_word = self.config.replace_per == "word"
-            decided_at = _word_of(batch, spans.positions) if of_word else spans.positions
+            per_word = self.config.replace_per == "word"
+            decided_at = _word_of(batch, spans.positions) if per_word else spans.positions
             choice = decide(keys[block], decided_at - batch.starts[block])
         return replace_tokens(
             batch.ids[spans.positions],
@@ -245,14 +225,9 @@ class Masking:
 
 
 def _word_of(batch: TokenBatch, positions: Integers) -> Integers:
-    """(K,) where the word of each token begins."""
+    """(K,) the position of the first token of each token's word."""
     starts = np.flatnonzero(batch.word_starts)
     return starts[np.searchsorted(starts, positions, side="right") - 1]
-
-
-def _keyed_uniforms(batch: TokenBatch, positions: Integers, keys: Draws) -> NDArray[np.float64]:
-    block = batch.block_of[positions]
-    return decide(keys[block], positions - batch.starts[block])
 
 
 def _gather(
@@ -284,4 +259,31 @@ def _gather(
         ),
         pairs=batch.pairs,
         sampling_uniforms=uniforms,
+    )
+
+
+def collapse_spans(examples: ExampleBatch, mask_id: int) -> ExampleBatch:
+    """The examples with each masked span collapsed into one mask token, whose target is the span's first token."""
+    count = len(examples.input_ids)
+    masked = np.zeros(count, bool)
+    masked[examples.positions] = True
+    block_of = np.repeat(np.arange(len(examples.lengths)), examples.lengths)
+    continues_span = np.zeros(count, bool)
+    continues_span[1:] = masked[1:] & masked[:-1] & (block_of[1:] == block_of[:-1])
+    kept = ~continues_span
+    new_positions = np.cumsum(kept) - 1
+    first_in_span = kept[examples.positions]
+    input_ids = examples.input_ids.copy()
+    input_ids[examples.positions] = mask_id
+    boundaries, pairs, uniforms = examples.boundaries, examples.pairs, examples.sampling_uniforms
+    return replace(
+        examples,
+        input_ids=input_ids[kept],
+        original_ids=examples.original_ids[kept],
+        lengths=np.bincount(block_of[kept], minlength=len(examples.lengths)),
+        positions=new_positions[examples.positions[first_in_span]],
+        targets=examples.targets[first_in_span],
+        boundaries=boundaries and move_positions(boundaries, new_positions),
+        pairs=pairs and replace(pairs, segment_ids=pairs.segment_ids[kept]),
+        sampling_uniforms=None if uniforms is None else uniforms[first_in_span],
     )

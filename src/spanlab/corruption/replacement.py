@@ -19,7 +19,7 @@ ReplacePer = Literal["token", "word", "span"]
 
 @dataclass(frozen=True)
 class Shares:
-    """How often a masked token becomes [MASK], a random token, or stays; they add up to 1."""
+    """Shares of the masked tokens that become [MASK], become a random token, or are kept; they add up to 1."""
 
     mask: float = 0.8
     random: float = 0.1
@@ -32,19 +32,19 @@ class Shares:
 
 
 class RandomTokens:
-    """Tokens to put in: every id that is not special, uniformly or by its count in a corpus."""
+    """Draws ids that are not special, uniformly or in proportion to their counts in a corpus."""
 
     def __init__(self, vocab_size: int, special_ids: tuple[int, ...], unigram_counts: Integers | None = None) -> None:
         allowed = np.setdiff1d(np.arange(vocab_size), np.asarray(special_ids, np.int64))
         if unigram_counts is not None:
             allowed = allowed[unigram_counts[allowed] > 0]
         if not len(allowed):
-            raise InputError("the vocabulary has no token to draw beside special ones")
+            raise InputError("the vocabulary has no token to draw at random: all are special or do not occur in the corpus")
         self._ids = allowed
         self._cumulative = None if unigram_counts is None else np.cumsum(unigram_counts[allowed])
 
     def draw(self, values: Draws) -> Integers:
-        """One id a draw."""
+        """One id per draw."""
         if self._cumulative is None:
             return self._ids[below(values, len(self._ids))]
         threshold = uniform(values) * self._cumulative[-1]
@@ -53,7 +53,7 @@ class RandomTokens:
 
 
 def decide(keys: Draws, positions: Integers) -> NDArray[np.float64]:
-    """Numbers in [0, 1) for units that begin at these positions of their blocks; `keys` are those of their samples."""
+    """Uniform numbers in [0, 1), keyed by positions in blocks (K,) and the keys of their samples (K,)."""
     return uniform(draw_at(keys, positions))
 
 
@@ -67,12 +67,12 @@ def replace_tokens(
     shares: Shares,
     random_tokens: RandomTokens,
 ) -> Integers:
-    """(K,) what the encoder sees at each masked token, by the number that decides for it.
+    """(K,) the input ids at the masked tokens, decided by the uniform numbers `choice` (K,).
 
-    `positions` (K,) are those of the tokens in their blocks, `keys` (K,) the keys of their samples.
+    `positions` (K,) are positions in blocks, `keys` (K,) the keys of the samples.
     """
-    seen = np.where(choice < shares.mask, mask_id, original)
+    input_ids = np.where(choice < shares.mask, mask_id, original)
     swapped = np.flatnonzero((choice >= shares.mask) & (choice < shares.mask + shares.random))
-    # A second key for the ids, so that they do not follow from the choice.
-    seen[swapped] = random_tokens.draw(draw_at(mix(keys[swapped]), positions[swapped]))
-    return seen
+    # A second key for the ids makes them independent of the choice.
+    input_ids[swapped] = random_tokens.draw(draw_at(mix(keys[swapped]), positions[swapped]))
+    return input_ids

@@ -1,18 +1,18 @@
 """SpanBERT's law: spans of words whose lengths follow a truncated geometric distribution, until a budget is met.
 
-Draw after draw, a span begins at a random word and covers a number of words; a draw whose first word is masked already
-is drawn anew. Spans may overlap or touch, and then count as one. The word that would exceed the budget ends it all: the
-span is trimmed before it, or, with `cut_last_word`, inside it. Spans grow to the right only, so the first words of a
-block are masked less often than the others: a property of the published law.
+Each draw is a first word and a length in words; a draw whose first word is already masked is rejected. Spans may
+overlap or touch, and then count as one. The word that would exceed the budget ends the sampling: the span is trimmed
+before it or, with `cut_last_word`, inside it. Spans extend to the right only, so the first words of a block are masked
+less often than the others: a property of the published law.
 
 | point | the paper (and the default) | the released code |
 |---|---|---|
 | first word of a span | uniform over words | that of a uniform piece: long words are hit more (`anchor="piece"`) |
 | last word | complete | cut where the budget ends (`cut_last_word`) |
 
-Vectorised over the batch: a plain loop in the tests is its oracle, draw for draw.
+Vectorised over the batch; the tests compare it, draw for draw, with a plain loop.
 
-Shapes: B blocks, U units in a row, R draws, J words of the longest span.
+Shapes: B blocks, U units of all blocks, N tokens of all blocks, R draws, Q 64-bit words of R bits.
 """
 
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ _HALF = np.uint64(0xFFFFFFFF)
 
 
 def normalised(weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Weights as probabilities."""
+    """Weights divided by their sum."""
     probabilities: NDArray[np.float64] = weights / weights.sum()
     return probabilities
 
@@ -46,17 +46,17 @@ class LengthLaw:
 
     @cached_property
     def probabilities(self) -> NDArray[np.float64]:
-        """(longest,) of the lengths 1, 2, …"""
+        """(longest,) P(length) for the lengths 1, 2, …"""
         weights = self.p * np.power(1.0 - self.p, np.arange(self.longest, dtype=np.float64))
         return normalised(weights)
 
     @cached_property
     def mean(self) -> float:
-        """The mean length of a draw."""
+        """The expected length."""
         return float(self.probabilities @ np.arange(1, self.longest + 1))
 
     def lengths(self, values: Draws) -> Integers:
-        """Lengths from the lower halves of 64-bit draws, by inversion."""
+        """Lengths by inverse transform sampling from the lower halves of 64-bit draws."""
         return 1 + np.searchsorted(self._thresholds, values & _HALF, side="right")
 
     @cached_property
@@ -65,7 +65,7 @@ class LengthLaw:
 
 
 def draw_spans(units: Units, keys: Draws, count: int, law: LengthLaw, anchor: Anchor) -> tuple[Integers, Integers]:
-    """(B, R) the first unit of each draw, counted within its block, and the length drawn, before anything trims it."""
+    """(B, R) the index of each draw's first unit in its block, and (B, R) its length before trimming."""
     values_BR = draws(keys, count)
     upper_BR = values_BR >> np.uint64(32)
     if anchor == "word":
@@ -89,8 +89,8 @@ def pick_geometric_spans(
     anchor: Anchor = "word",
     cut_last_word: bool = False,
 ) -> Flags:
-    """(N,) the tokens masked in each block, given the budget (B,) in tokens."""
-    # Enough for all but one block in a thousand; a block for which it is not draws on, its first draws unchanged.
+    """(N,) the masked tokens, up to a budget (B,) in tokens."""
+    # Enough draws for 999 of 1,000 blocks; the others are drawn again with more, of which the first are the same.
     span_tokens = law.mean * max(1.0, float(units.lengths.mean()))
     count = 14 + int(1.1 * budget.max(initial=0) / span_tokens)
     flags = np.zeros(units.tokens, bool)
@@ -123,17 +123,17 @@ def _mask(
     cut_last_word: bool,
     flags: Flags,
 ) -> Flags:
-    """Mask the tokens of `count` draws in `flags` (N,); (B,) whether that met the budget of each block."""
+    """Mask the tokens of `count` draws in `flags` (N,), in place; returns (B,) whether the budget was met."""
     first_BR, length_BR = draw_spans(units, keys, count, law, anchor)
     last_BR = np.minimum(first_BR + length_BR, units.counts[:, None]) - 1
-    valid_BR = _not_begun_inside(first_BR, last_BR)
-    arrival = _first_arrival(units, first_BR, last_BR, valid_BR)
+    accepted_BR = _accepted(first_BR, last_BR)
+    arrival = _first_arrival(units, first_BR, last_BR, accepted_BR)
     reached = np.flatnonzero(arrival < count)
     block, arrival, lengths = units.blocks[reached], arrival[reached], units.lengths[reached]
-    new_BR = np.bincount(block * count + arrival, weights=lengths, minlength=valid_BR.size)
-    total_BR = np.cumsum(new_BR.reshape(valid_BR.shape), axis=1)
+    new_BR = np.bincount(block * count + arrival, weights=lengths, minlength=accepted_BR.size)
+    total_BR = np.cumsum(new_BR.reshape(accepted_BR.shape), axis=1)
     met: Flags = total_BR[:, -1] >= budget
-    # The draw that meets the budget: earlier ones are masked whole, this one as far as it fits.
+    # The first draw that meets the budget: draws before it are masked whole, this one as far as it fits.
     crossing = np.where(met, np.argmax(total_BR >= budget[:, None], axis=1), -1)
     before = np.where(crossing > 0, total_BR[np.arange(len(budget)), crossing - 1], 0).astype(np.int64)
     beyond = arrival - crossing[block]
@@ -144,65 +144,65 @@ def _mask(
     return met
 
 
-def _not_begun_inside(first_BR: Integers, last_BR: Integers) -> Flags:
-    """(B, R) the draws that count: those whose first word no earlier draw that counts has covered."""
+def _accepted(first_BR: Integers, last_BR: Integers) -> Flags:
+    """(B, R) the accepted draws: those whose first word no earlier accepted draw covers."""
     narrow: np.dtype[Any] = np.dtype(np.uint16 if int(last_BR.max(initial=0)) < 1 << 15 else np.uint64)
     first, length = first_BR.astype(narrow), (last_BR - first_BR + 1).astype(narrow)
-    # inside[b, k, j]: draw k begins inside the span of the earlier draw j; 64 draws j are packed in a word. A start
-    # before that of j wraps around to a large distance.
+    # inside[b, k, j]: draw k starts inside the span of draw j; bits of 64 draws j are packed into a word. For a start
+    # before that of j the unsigned difference wraps around to a large distance.
     inside_BRR = first[:, :, None] - first[:, None, :] < length[:, None, :]
     inside_BRQ = _packed(inside_BRR) & _earlier(first.shape[1])
-    # Whether a draw counts depends on earlier ones alone, so repeating the rule settles them one after the other;
-    # chains of draws inside each other are short, and a few rounds settle all.
-    valid_BR = np.ones(first_BR.shape, bool)
+    # Acceptance depends on earlier draws only, so iterating the rule reaches a fixed point; chains of draws that start
+    # inside each other are short, so a few iterations suffice.
+    accepted_BR = np.ones(first_BR.shape, bool)
     while True:
-        valid_BQ = _packed(valid_BR)
+        accepted_BQ = _packed(accepted_BR)
         covered_BR = np.zeros(first_BR.shape, np.uint64)
-        for word in range(valid_BQ.shape[1]):
-            covered_BR |= inside_BRQ[:, :, word] & valid_BQ[:, None, word]
-        settled_BR: Flags = covered_BR == 0
-        if np.array_equal(settled_BR, valid_BR):
-            return valid_BR
-        valid_BR = settled_BR
+        for word in range(accepted_BQ.shape[1]):
+            covered_BR |= inside_BRQ[:, :, word] & accepted_BQ[:, None, word]
+        updated_BR: Flags = covered_BR == 0
+        if np.array_equal(updated_BR, accepted_BR):
+            return accepted_BR
+        accepted_BR = updated_BR
 
 
 @lru_cache(maxsize=64)
 def _earlier(count: int) -> Draws:
-    """(R, Q) for every draw, the draws before it as bits."""
+    """(R, Q) the draws before each draw, as bits."""
     return _packed(np.tri(count, k=-1, dtype=bool))
 
 
 def _packed(flags: Flags) -> Draws:
-    """Flags as bits of 64-bit words, along the last axis."""
+    """(…, R) flags to (…, Q) 64-bit words."""
     packed = np.packbits(flags, axis=-1)
     words = np.zeros((*packed.shape[:-1], -(-packed.shape[-1] // 8) * 8), np.uint8)
     words[..., : packed.shape[-1]] = packed
     return words.view(np.uint64)
 
 
-def _first_arrival(units: Units, first_BR: Integers, last_BR: Integers, valid_BR: Flags) -> NDArray[np.int32]:
-    """(U,) the first draw that covers each unit; the number of draws where none does."""
+def _first_arrival(units: Units, first_BR: Integers, last_BR: Integers, accepted_BR: Flags) -> NDArray[np.int32]:
+    """(U,) the first accepted draw that covers each unit; R if none does."""
     count = first_BR.shape[1]
-    # Small numbers: the pass over all units that follows is a matter of memory.
+    # int32: the caller's pass over all units is memory-bound.
     arrival = np.full(len(units.starts), count, np.int32)
-    # From the last draw to the first: where two cover the same unit, the one assigned last, the earlier, remains.
-    block, number = (found[::-1] for found in np.nonzero(valid_BR))
-    first = first_BR[block, number]
-    lengths = last_BR[block, number] - first + 1
+    # In reverse, so that of two draws that cover the same unit the earlier one is assigned last.
+    block, draw_index = (indices[::-1] for indices in np.nonzero(accepted_BR))
+    first = first_BR[block, draw_index]
+    lengths = last_BR[block, draw_index] - first + 1
     covered = concatenated_ranges(units.firsts[block] + first, lengths)
-    arrival[covered] = np.repeat(number, lengths)
+    arrival[covered] = np.repeat(draw_index, lengths)
     return arrival
 
 
 def _as_far_as_fits(lengths: Integers, blocks: Integers, left: Integers, cut_last_word: bool) -> Integers:
-    """Tokens taken of each unit of the crossing draws, left to right, until `left` (B,) is used up.
+    """How many tokens of each unit of the last draws are masked, left to right, until `left` (B,) is used up.
 
-    Words do not skip over one that is too long: what is behind it does not fit either, since room is counted with it.
+    After a unit that does not fit, no later one is masked either: its length still counts against the budget.
     """
     total = np.cumsum(lengths)
     first = np.ones(len(blocks), bool)
     first[1:] = blocks[1:] != blocks[:-1]
-    begins = np.flatnonzero(first)
-    before = np.repeat(total[begins] - lengths[begins], distances(begins, len(blocks)))
-    room = left[blocks] - (total - lengths - before)
-    return np.clip(room, 0, lengths) if cut_last_word else np.where(lengths <= room, lengths, 0)
+    block_starts = np.flatnonzero(first)
+    before = np.repeat(total[block_starts] - lengths[block_starts], distances(block_starts, len(blocks)))
+    available = left[blocks] - (total - lengths - before)
+    return np.clip(available, 0, lengths) if cut_last_word else np.where(lengths <= available, lengths, 0)

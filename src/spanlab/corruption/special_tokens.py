@@ -1,10 +1,9 @@
 """Special tokens around blocks: [CLS] text [SEP], or [CLS] first [SEP] second [SEP]; XLNet's [CLS] comes last.
 
-What enters are blocks of text as the corpus gives them; what leaves are the same tokens in a row with the special
-tokens of the system between them, and which of the tokens may be masked. Separators that a layout put inside a block
-(between documents) are special, too: they are seen and never masked.
+Blocks of text from the corpus go in; a packed batch with special tokens comes out, with flags of the tokens that may be
+masked. Separators inside a block (between documents) are special tokens too: visible, never masked.
 
-Shapes: B blocks, N tokens of all of them in a row.
+Shapes: B blocks, N tokens of all blocks, special tokens included.
 """
 
 from collections.abc import Sequence
@@ -20,42 +19,45 @@ from spanlab.corruption.examples import SentencePairs
 
 @dataclass(frozen=True, kw_only=True)
 class SpecialTokenLayout:
-    """Which special tokens stand where; None for none."""
+    """Which special tokens are added where; an id of None adds none."""
 
     cls_id: int | None
     sep_id: int | None
     special_ids: tuple[int, ...]
-    """Everything that is never masked and never drawn as a replacement."""
+    """Ids that are never masked and never drawn as a replacement."""
     segments: bool = False
-    """Whether examples carry segment ids (pairs)."""
+    """Whether batches have segment ids (pairs)."""
     cls_last: bool = False
-    """XLNet: [CLS] ends the sequence, in a segment of its own."""
+    """XLNet: [CLS] is the last token, with segment id 2."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TokenBatch:
-    """Blocks with their special tokens, not corrupted yet."""
+    """Blocks with special tokens, before corruption."""
 
     indices: Integers
+    """(B,) sample indices."""
     ids: Integers
+    """(N,)"""
     lengths: Integers
+    """(B,) special tokens included."""
     starts: Integers
-    """(B,) where each block begins in the row."""
+    """(B,) the position of each block's first token."""
     block_of: Integers
     """(N,) the block of each token, from 0."""
     maskable: Flags
     """(N,) text, as opposed to special tokens."""
     specials: Integers
-    """The tokens that are not text, ascending."""
+    """Positions of the special tokens, ascending."""
     word_starts: Flags
-    """(N,) where a word of the text begins; never at a special token."""
+    """(N,) first tokens of words; never a special token."""
     pairs: SentencePairs | None
     sources: Integers | None
-    """(B,) where the text of each block begins in the corpus, if it is one stretch of it."""
+    """(B,) the index of each block's first text token in the corpus; None if blocks are not contiguous text."""
 
     @property
     def text_lengths(self) -> Integers:
-        """(B,) tokens of text in each block."""
+        """(B,) text tokens of each block."""
         return self.lengths - np.bincount(self.block_of[self.specials], minlength=len(self.lengths))
 
 
@@ -63,12 +65,12 @@ def add_special_tokens(blocks: BlockBatch, layout: SpecialTokenLayout) -> TokenB
     """The blocks with special tokens around them."""
     lengths = blocks.lengths.astype(np.int64)
     first_lengths = blocks.first_lengths.astype(np.int64)
-    leads = layout.cls_id is not None and not layout.cls_last
-    ends_with_cls = layout.cls_id is not None and layout.cls_last
-    before, after = int(leads), int(layout.sep_id is not None)
-    # Only a second segment brings a second separator.
-    paired = (first_lengths < lengths).astype(np.int64) * after
-    full_lengths = lengths + before + after + paired + ends_with_cls
+    starts_with_cls = int(layout.cls_id is not None and not layout.cls_last)
+    ends_with_cls = int(layout.cls_id is not None and layout.cls_last)
+    separator = int(layout.sep_id is not None)
+    # Only a second segment adds a second separator.
+    second_separator = (first_lengths < lengths).astype(np.int64) * separator
+    full_lengths = lengths + starts_with_cls + separator + second_separator + ends_with_cls
     starts = offsets(full_lengths)
     lasts = starts + full_lengths - 1
     block_of = np.repeat(np.arange(len(lengths)), full_lengths)
@@ -79,7 +81,7 @@ def add_special_tokens(blocks: BlockBatch, layout: SpecialTokenLayout) -> TokenB
         ids[lasts if layout.cls_last else starts] = layout.cls_id
         is_text[lasts if layout.cls_last else starts] = False
     if layout.sep_id is not None:
-        ends = np.concatenate([lasts - ends_with_cls, (starts + before + first_lengths)[paired > 0]])
+        ends = np.concatenate([lasts - ends_with_cls, (starts + starts_with_cls + first_lengths)[second_separator > 0]])
         ids[ends] = layout.sep_id
         is_text[ends] = False
     ids[is_text] = blocks.ids
@@ -88,7 +90,7 @@ def add_special_tokens(blocks: BlockBatch, layout: SpecialTokenLayout) -> TokenB
     maskable = is_text & ~np.isin(ids, layout.special_ids)
     pairs = None
     if layout.segments:
-        second_starts = starts + before + first_lengths + after
+        second_starts = starts + starts_with_cls + first_lengths + separator
         segment_ids = (np.arange(len(ids)) >= second_starts[block_of]).astype(np.int64)
         if ends_with_cls:
             segment_ids[lasts] = 2
@@ -113,7 +115,7 @@ def batch_sequences(
     layout: SpecialTokenLayout,
     indices: ArrayLike | None = None,
 ) -> TokenBatch:
-    """Sequences that have their special tokens already, such as a tokenizer's output."""
+    """A batch of sequences that already have special tokens, such as a tokenizer's output."""
     rows = [np.asarray(sequence, np.int64) for sequence in sequences]
     lengths = np.array([len(row) for row in rows], np.int64)
     ids = np.concatenate(rows)
@@ -134,7 +136,7 @@ def batch_sequences(
 
 
 def word_starts_of_text(word_starts: Flags, maskable: Flags) -> Flags:
-    """Word starts of the text alone: a special token begins none, and ends the word before it."""
+    """(N,) first tokens of words: no special token is one, and the token after a special token always is."""
     after_special = np.ones(len(maskable), bool)
     np.logical_not(maskable[:-1], out=after_special[1:])
     return maskable & (word_starts | after_special)

@@ -39,7 +39,7 @@ def token_counts(examples: Examples, held_out_starts: Integers, held_out_stops: 
 
 
 CYCLE = 1024
-STRETCHES = 16
+HELD_OUT_RANGES = 16
 SCORED = 1000
 """At most so many held-out samples of a corpus are scored; all of them stay out of training."""
 HELD_OUT_BATCH = 32
@@ -59,7 +59,7 @@ class Split:
         """Hold out about a `share` of the tokens."""
         if share == 0:
             return cls(np.arange(len(examples)), np.empty(0, np.int64))
-        starts, stops = held_out_stretches(examples.corpus.counts.tokens, share)
+        starts, stops = held_out_ranges(examples.corpus.counts.tokens, share)
         firsts = examples.blocks.first_tokens()
         out = np.searchsorted(starts, firsts, side="right") > np.searchsorted(stops, firsts, side="right")
         training, held_out = np.flatnonzero(~out), np.flatnonzero(out)
@@ -122,17 +122,17 @@ class Samples:
     def training_counts(self) -> Integers:
         """(V,) how often each token is there to be learnt from."""
         each = [
-            token_counts(examples, *held_out_stretches(examples.corpus.counts.tokens, examples.recipe.data.held_out))
+            token_counts(examples, *held_out_ranges(examples.corpus.counts.tokens, examples.recipe.data.held_out))
             for examples in self.corpora
         ]
         counts: Integers = np.sum(each, axis=0, dtype=np.int64)
         return counts
 
 
-def held_out_stretches(tokens: int, share: float) -> tuple[Integers, Integers]:
+def held_out_ranges(tokens: int, share: float) -> tuple[Integers, Integers]:
     """Where the stretches of a corpus that are held out begin (STRETCHES,), and where they end (STRETCHES,)."""
-    stops = np.arange(1, STRETCHES + 1) * tokens / STRETCHES
-    starts = stops - share * tokens / STRETCHES
+    stops = np.arange(1, HELD_OUT_RANGES + 1) * tokens / HELD_OUT_RANGES
+    starts = stops - share * tokens / HELD_OUT_RANGES
     return np.ceil(starts).astype(np.int64), np.ceil(stops).astype(np.int64)
 
 

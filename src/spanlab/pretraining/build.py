@@ -44,7 +44,7 @@ class WeightedCorpus:
         return cls(PreparedCorpus.open(text))
 
 
-def build_work(
+def build_training_spec(
     recipe: Recipe, corpora: Sequence[WeightedCorpus], init: str | None, *, processes: int = 1
 ) -> tuple[TrainingSpec[ExampleBatch], InitialModel]:
     """What the loop trains, and what it begins with; refused here is what `processes` could not do."""

@@ -20,7 +20,7 @@ from torch import nn
 from typing_extensions import override
 
 from spanlab.finetuning.config import resolve_config
-from spanlab.pretraining.build import build_work, save_criterion
+from spanlab.pretraining.build import build_training_spec, save_criterion
 from spanlab.pretraining.initial_model import build_model
 from spanlab.pretraining.recipe import Recipe, load_recipe
 from spanlab.quickstart import plan
@@ -112,7 +112,7 @@ class Pretraining(PlannedRun):
     def measure(self) -> Throughput:
         recipe = self.recipe(1)
         corpora = pretrain.open_corpora([str(self.corpus)])
-        spec, _ = build_work(recipe, corpora, None if self.init is None else str(self.init))
+        spec, _ = build_training_spec(recipe, corpora, None if self.init is None else str(self.init))
         return measure_throughput(spec, recipe.training)
 
     @override

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from spanlab.machine import peak_memory_gb
-from spanlab.pretraining.build import build_work
+from spanlab.pretraining.build import build_training_spec
 from spanlab.training.distributed import current_process
 from spanlab.training.malloc import keep_freed_memory
 from spanlab.training.train_step import TrainStep
@@ -61,7 +61,7 @@ def dry_run(job: PretrainingJob) -> Estimate:
     keep_freed_memory()
     training = job.recipe.training
     process = current_process(training.device, training.precision)
-    spec, initial_model = build_work(job.recipe, open_corpora(job.data), job.init)
+    spec, initial_model = build_training_spec(job.recipe, open_corpora(job.data), job.init)
     steps = training.total_steps(spec.data.steps_per_epoch)
     with tempfile.TemporaryDirectory() as scratch:
         train_step = TrainStep(spec, training, process, steps, Path(scratch))

@@ -24,7 +24,7 @@ from spanlab.encoder import Model
 from spanlab.errors import InputError
 from spanlab.inference.fill import Filler
 from spanlab.objectives import Mixture, ReplacedToken
-from spanlab.pretraining.build import WeightedCorpus, build_work
+from spanlab.pretraining.build import WeightedCorpus, build_training_spec
 from spanlab.pretraining.recipe import Recipe, load_recipe, with_current_names
 from spanlab.training.distributed import current_process, process_group
 from spanlab.training.loop import Training
@@ -103,7 +103,7 @@ def run_job(job: PretrainingJob, *, on_start: OnStart | None = None, on_record: 
             run.check_same(config, with_current_names)
         threads, thread_notes = choose_threads(training_config.threads, run, process, resume=job.resume)
         with run.lock() if process.is_main else nullcontext():
-            spec, initial_model = build_work(job.recipe, corpora, job.init, processes=process.world_size)
+            spec, initial_model = build_training_spec(job.recipe, corpora, job.init, processes=process.world_size)
             training = Training(spec, replace(training_config, threads=threads), run, process, seed=job.recipe.seed)
             if process.is_main and not job.resume:  # after everything is validated
                 with readable_disk_errors(run.path, "free some space"):
