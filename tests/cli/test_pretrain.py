@@ -54,7 +54,7 @@ def test_what_is_missing_is_named(spanlab: Spanlab, small_corpus: Path, tmp_path
     assert refusal(spanlab(*run, "--data", f"{nowhere}:3", "--out", out)).startswith(f"{nowhere}: no such folder")
     assert "no manifest.json" in refusal(spanlab(*run, "--data", tmp_path, "--out", out))
     assert refusal(spanlab(*run, "--data", f"{small_corpus}:much", "--out", out)) == (
-        f"{small_corpus}:much: 'much' is no weight; write DIR:WEIGHT, such as novels:2"
+        f"{small_corpus}:much: 'much' is not a weight; write DIR:WEIGHT, such as novels:2"
     )
     assert "each must be above 0" in refusal(spanlab(*run, "--data", f"{small_corpus}:0", "--out", out))
     assert refusal(spanlab(*run, "--data", small_corpus, "--out", out, "--init", nowhere)).startswith(f"{nowhere}: no ")
@@ -90,7 +90,7 @@ def test_what_is_missing_is_named(spanlab: Spanlab, small_corpus: Path, tmp_path
         (("training.device=cuda",), "training.device is cuda, but no CUDA device is available; use device=auto"),
         (
             ("encoder.vocab_size=60",),
-            "encoder.vocab_size is 60, and the corpus's tokenizer has 120 tokens",
+            "encoder.vocab_size is 60, but the corpus's tokenizer has 120 tokens",
         ),
         (
             ("encoder.max_positions=16",),
@@ -98,11 +98,11 @@ def test_what_is_missing_is_named(spanlab: Spanlab, small_corpus: Path, tmp_path
         ),
         (
             ("training.batch_size=4", "training.accumulate=8"),
-            "a batch of 4 samples cannot be shared by 1 pro",
+            "a batch of 4 samples cannot be split over 1 pro",
         ),
         (
             ("objectives.nsp=1",),
-            "objectives.nsp asks about pairs, and data.blocks is documents; set data.blocks",
+            "objectives.nsp needs sentence pairs, but data.blocks is documents; set data.blocks",
         ),
         (
             ("objectives.rtd=1",),

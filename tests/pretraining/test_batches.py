@@ -171,12 +171,13 @@ def test_what_is_held_out_is_never_trained_on(small_corpus: Path, recipe: str) -
 
 def test_held_out_masks_are_always_the_same(small_corpus: Path) -> None:
     one, again = (data(small_corpus).phases[0].samples for _ in range(2))
-    turns = zip(one.held_out_turns(rank=0, world_size=1), again.held_out_turns(rank=0, world_size=1), strict=True)
-    for (batch, counts), (other, _) in turns:
+    batches = zip(one.held_out_batches(rank=0, world_size=1), again.held_out_batches(rank=0, world_size=1), strict=True)
+    scored = []
+    for (batch, counts), (other, _) in batches:
         assert counts
         assert same(batch, other)
-    all_of_them = np.concatenate([indices for _, indices in one.held_out_batches(8)])
-    assert sorted(all_of_them) == sorted(one.splits[0].held_out)
+        scored += batch.indices.tolist()
+    assert sorted(scored) == sorted(one.splits[0].held_out)
 
 
 @pytest.mark.parametrize("recipe", ["spanbert", "bert"])
@@ -188,7 +189,7 @@ def test_unigrams_are_those_of_the_text_that_is_trained_on(small_corpus: Path, r
     spans = data(small_corpus).phases[0].samples
     ids = spans.corpora[0].blocks.batch(spans.splits[0].training).ids
     counted = np.bincount(ids, minlength=corpus.tokenizer.vocab_size) + 1
-    # Samples at the edges of the held-out stretches make a small difference.
+    # Samples at the edges of the held-out ranges make a small difference.
     np.testing.assert_allclose(frequencies, counted / counted.sum(), atol=0.004)
 
 
@@ -201,7 +202,9 @@ def test_nothing_may_be_held_out(small_corpus: Path) -> None:
 
 def test_a_batch_that_cannot_be_shared_is_refused(small_corpus: Path) -> None:
     found = data(small_corpus, "training.batch_size=5", "training.accumulate=3")
-    with pytest.raises(ConfigError, match=r"a batch of 5 samples cannot be shared by 2 processes with 3 micro-batches"):
+    with pytest.raises(
+        ConfigError, match=r"a batch of 5 samples cannot be split over 2 processes with 3 micro-batches"
+    ):
         found.step(0, rank=0, world_size=2)
 
 

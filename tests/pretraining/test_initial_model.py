@@ -73,7 +73,7 @@ def test_the_shape_follows_the_data(tokenizer: Tokenizer) -> None:
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        (("encoder.vocab_size=50",), r"encoder.vocab_size is 50, and the corpus's tokenizer has 120 tokens; leave"),
+        (("encoder.vocab_size=50",), r"encoder.vocab_size is 50, but the corpus's tokenizer has 120 tokens; leave"),
         (
             ("encoder.max_positions=20",),
             r"samples of 32 tokens are longer than the model's 20 positions; set",
@@ -96,7 +96,7 @@ def test_heads_are_kept_and_new_ones_told(tokenizer: Tokenizer, tmp_path: Path) 
     assert equal(mixture(after).heads["mlm"], mixture(before).heads["mlm"])
     assert after.notes == (
         "new heads, which the model did not have: sbo",
-        "heads of the model that nothing trains, and that are left out: nsp",
+        "heads that no objective trains are dropped: nsp",
     )
     again = build(tokenizer, init=saved(tmp_path / "spanbert", after, tokenizer))
     assert again.notes == ()
@@ -128,7 +128,7 @@ def test_settings_that_leave_the_weights_are_taken_up_and_others_told(tokenizer:
 
 def test_pairs_need_a_pooler(tokenizer: Tokenizer, tmp_path: Path) -> None:
     folder = saved(tmp_path / "spanbert", build(tokenizer), tokenizer)
-    with pytest.raises(ConfigError, match="has no pooler, which nsp and sop are asked of"):
+    with pytest.raises(ConfigError, match="has no pooler, which nsp and sop need"):
         build(tokenizer, recipe="bert", init=folder)
 
 
@@ -154,7 +154,7 @@ def test_another_tokenizer_is_refused_with_the_fix(tokenizer: Tokenizer, other: 
         build(other, init=folder)
     (folder / "tokenizer.json").unlink()
     (folder / "vocab.txt").unlink()
-    with pytest.raises(InputError, match=r"no tokenizer beside the model; put its tokenizer files there"):
+    with pytest.raises(InputError, match=r"no tokenizer in the model folder; copy its tokenizer files there"):
         build(tokenizer, init=folder)
 
 
@@ -165,7 +165,7 @@ def test_a_vocabulary_is_taken_over(tokenizer: Tokenizer, other: Tokenizer, tmp_
     shared = set(tokenizer.vocabulary) & set(other.vocabulary)
     assert 10 < len(shared) < other.vocab_size
     new = other.vocab_size - len(shared)
-    told = f"vocabulary: {len(shared)} tokens kept, {new} new ones begin as the mean of their old pieces"
+    told = f"vocabulary: {len(shared)} tokens kept, {new} new ones start as the mean of their old pieces"
     assert after.notes == (told,)
     assert after.config.vocab_size == other.vocab_size
     tables = [

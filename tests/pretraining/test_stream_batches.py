@@ -242,12 +242,12 @@ def test_an_xlnet_goes_on_from_a_folder_with_another_memory(corpora: dict[str, P
 @pytest.mark.parametrize(
     ("name", "override", "message"),
     [
-        ("xlnet", "data.streams=2", r"data\.streams is 2, and training\.batch_size 4"),
-        ("elmo", "data.phases=[[1.0, 8]]", "data.phases cannot be had with streams"),
-        ("elmo", "training.batch_warmup=0.1", "a batch cannot grow with streams"),
-        ("xlnet", "data.held_out=0.001", "held out of each of 2 streams are no whole sample of 24"),
+        ("xlnet", "data.streams=2", r"data\.streams is 2, but training\.batch_size is 4"),
+        ("elmo", "data.phases=[[1.0, 8]]", "data.phases cannot be used with recurrent streams"),
+        ("elmo", "training.batch_warmup=0.1", "training.batch_warmup cannot be used with recurrent streams"),
+        ("xlnet", "data.held_out=0.001", "held out of each of 2 streams do not fill a sample of 24"),
         ("xlnet", "training.batch_size=5", "5 streams cannot be read half forwards"),
-        ("xlnet", "training.accumulate=5", "a batch of 4 samples cannot be shared"),
+        ("xlnet", "training.accumulate=5", "a batch of 4 samples cannot be split"),
     ],
 )
 def test_what_would_break_streams_off_is_refused(
@@ -261,7 +261,7 @@ def test_what_would_break_streams_off_is_refused(
 
 @pytest.mark.parametrize(
     ("name", "other", "words"),
-    [("xlnet", "gpt", "the class token does not stand last"), ("elmo", "xlnet", "--type word has whole words")],
+    [("xlnet", "gpt", "the class token does not come last"), ("elmo", "xlnet", "train a tokenizer with --type word")],
 )
 def test_tokens_of_another_system_are_told_of(name: str, other: str, words: str, corpora: dict[str, Path]) -> None:
     recipe = recipe_of(name, "training.steps=1")
@@ -274,7 +274,7 @@ def test_tokens_of_another_system_are_told_of(name: str, other: str, words: str,
 
 def test_streams_of_several_corpora_and_orders_without_plm_are_refused(corpora: dict[str, Path]) -> None:
     recipe, corpus = recipe_of("xlnet", "training.steps=1"), WeightedCorpus.parse(str(corpora["xlnet"]))
-    with pytest.raises(ConfigError, match="cannot be mixed of 2 corpora; prepare their files as one corpus"):
+    with pytest.raises(ConfigError, match="cannot mix 2 corpora; prepare their files as one corpus"):
         build_training_spec(recipe, [corpus, corpus], None)
     with pytest.raises(ConfigError, match="the permutation law and the plm objective go together"):
         build_training_spec(replace(recipe, objectives={"mlm": 1.0}), [corpus], None)

@@ -39,7 +39,7 @@ class RandomTokens:
         if unigram_counts is not None:
             allowed = allowed[unigram_counts[allowed] > 0]
         if not len(allowed):
-            raise InputError("the vocabulary has no token to draw at random: all are special or do not occur in the corpus")
+            raise InputError("the vocabulary has no token to draw at random: all are special or unused")
         self._ids = allowed
         self._cumulative = None if unigram_counts is None else np.cumsum(unigram_counts[allowed])
 

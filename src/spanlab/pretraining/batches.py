@@ -1,4 +1,8 @@
-"""The batches of a pre-training run by step: phases of lengths, a batch that may grow, and shares for each process."""
+"""The batches of a pre-training run: prepared corpora and a recipe in, the examples of each step and process out.
+
+Corpora are mixed by weight, a share of each is held out, lengths follow `data.phases`, the batch size may warm up. A
+batch is a function of the step alone, so a resumed run continues with the batches of the interrupted one.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,52 +21,34 @@ from spanlab.objectives import TensorBatch
 from spanlab.pretraining.examples import Examples, document_end
 from spanlab.pretraining.recipe import Recipe
 
-
-def token_counts(examples: Examples, held_out_starts: Integers, held_out_stops: Integers) -> Integers:
-    """(V,) the tokens of the corpus outside of the stretches that are held out."""
-    corpus, recipe = examples.corpus, examples.recipe
-    counts: Integers = corpus.token_counts.astype(np.int64)
-    sentences = corpus.counts.sentences
-    for start, stop in zip(held_out_starts, held_out_stops, strict=True):
-        text = corpus.read([start], [stop])
-        counts -= np.bincount(text.ids, minlength=len(counts))
-        sentences -= int(text.sentence_starts.sum())
-    tokenizer, marks = corpus.tokenizer, []
-    if recipe.method.marks_sentences:
-        marks = [(tokenizer.cls_id, sentences), (tokenizer.sep_id, sentences)]
-    elif recipe.corruption is None and recipe.streams:
-        marks = [(document_end(tokenizer), corpus.counts.documents)]
-    for token, count in marks:
-        if token is not None:
-            counts[token] += count
-    return counts
-
-
 CYCLE = 1024
+"""The corpora of a mixture alternate in a pattern of this many samples."""
 HELD_OUT_RANGES = 16
+"""Held-out text is taken from this many ranges of a corpus, at equal distances."""
 SCORED = 1000
-"""At most so many held-out samples of a corpus are scored; all of them stay out of training."""
+"""The maximum number of held-out samples of a corpus that are scored; none of the others is trained on either."""
 HELD_OUT_BATCH = 32
 HELD_OUT_EPOCH = 1 << 30
-"""The epoch whose masks held-out samples always have; no training epoch comes so far."""
+"""The epoch that the masks of held-out samples are drawn for; training never reaches it."""
 
 
 @dataclass(frozen=True)
 class Split:
-    """The samples of one corpus, as indices."""
+    """Sample indices of one corpus."""
 
     training: Integers
     held_out: Integers
 
     @classmethod
     def of(cls, examples: Examples, share: float) -> "Split":
-        """Hold out about a `share` of the tokens."""
+        """Hold out the samples that start in the held-out ranges, about `share` of the tokens."""
         if share == 0:
             return cls(np.arange(len(examples)), np.empty(0, np.int64))
         starts, stops = held_out_ranges(examples.corpus.counts.tokens, share)
-        firsts = examples.blocks.first_tokens()
-        out = np.searchsorted(starts, firsts, side="right") > np.searchsorted(stops, firsts, side="right")
-        training, held_out = np.flatnonzero(~out), np.flatnonzero(out)
+        first_tokens = examples.blocks.first_tokens()
+        started = np.searchsorted(starts, first_tokens, side="right")
+        is_held_out = started > np.searchsorted(stops, first_tokens, side="right")
+        training, held_out = np.flatnonzero(~is_held_out), np.flatnonzero(is_held_out)
         if not len(training) or not len(held_out):
             cause = f"{len(examples)} samples are too few to hold out {share:.2%} of them"
             raise InputError(cause, path=examples.corpus.folder, fix="set data.held_out=0, or prepare more text")
@@ -75,69 +61,95 @@ class Samples:
     def __init__(self, corpora: Sequence[Examples], weights: Sequence[float], held_out: float) -> None:
         self.corpora = list(corpora)
         self.splits = [Split.of(examples, held_out) for examples in corpora]
-        seeds = [examples.recipe.seed + 1_000_003 * number for number, examples in enumerate(corpora)]
+        seeds = [examples.recipe.seed + 1_000_003 * index for index, examples in enumerate(corpora)]
         self._orders = [SampleOrder(len(split.training), seed) for split, seed in zip(self.splits, seeds, strict=True)]
         self._turns = take_turns(weights, seeds[0])
         counts = np.array([len(split.training) for split in self.splits])
         shares = np.bincount(self._turns, minlength=len(counts)) / CYCLE
         self.epoch_samples = float(np.min(counts[shares > 0] / shares[shares > 0]))
-        """Samples after which the first corpus has been gone through once."""
+        """The number of samples after which the first corpus to be exhausted starts over."""
 
-    def batch(self, numbers: Integers) -> ExampleBatch:
-        """The examples with these numbers; those of one corpus stand together."""
-        turns, places = np.divmod(numbers, CYCLE)
-        owners = self._turns[places]
+    def batch(self, ordinals: Integers) -> ExampleBatch:
+        """The examples at `ordinals` (B,) of the mixture, counted from the first step; grouped by corpus."""
+        cycles, turns = np.divmod(ordinals, CYCLE)
+        corpus_of = self._turns[turns]
         parts = []
-        for owner in np.unique(owners).tolist():
-            mine = self._turns == owner
-            before = offsets(mine)  # turns of this corpus earlier in the cycle
-            own_numbers = (turns * int(mine.sum()) + before[places])[owners == owner]
-            epochs, positions = self._orders[owner].at(own_numbers)
-            indices = self.splits[owner].training[positions]
-            parts.append(self.corpora[owner].batch(indices, epochs))
+        for corpus in np.unique(corpus_of).tolist():
+            has_turn = self._turns == corpus
+            turns_before = offsets(has_turn)  # turns of this corpus earlier in the cycle
+            in_corpus = (cycles * int(has_turn.sum()) + turns_before[turns])[corpus_of == corpus]
+            epochs, positions = self._orders[corpus].at(in_corpus)
+            indices = self.splits[corpus].training[positions]
+            parts.append(self.corpora[corpus].batch(indices, epochs))
         return join_examples(parts)
 
-    def held_out_batches(self, size: int) -> list[tuple[int, Integers]]:
-        """(corpus, indices) of the held-out samples that are scored, a fixed choice, in batches."""
-        batches = []
-        for number, split in enumerate(self.splits):
-            chosen = np.arange(len(split.held_out))
-            if len(chosen) > SCORED:
-                keys = sample_keys(seed=0, purpose="held out", epoch=number, index=chosen)
-                chosen = np.sort(np.argsort(keys, kind="stable")[:SCORED])
-            indices = split.held_out[chosen]
-            batches += [(number, indices[first : first + size]) for first in range(0, len(indices), size)]
-        return batches
+    def held_out_batches(self, *, rank: int, world_size: int) -> Iterator[tuple[ExampleBatch, bool]]:
+        """The held-out batches of one process, with fixed masks, and whether each counts.
 
-    def held_out_turns(self, *, rank: int, world_size: int) -> Iterator[tuple[ExampleBatch, bool]]:
-        """The held-out batches of one process, and whether each counts, with the masks they always have.
-
-        Every process has equally many, as sharded models need, so a last one may be another's and not count.
+        Every process gets the same number of batches, as sharded models need: at the end a process may get one that
+        another process scores, and it does not count.
         """
-        batches = self.held_out_batches(HELD_OUT_BATCH)
+        batches = self._scored_batches()
         for first in range(0, len(batches), world_size):
             corpus, indices = batches[min(first + rank, len(batches) - 1)]
             yield self.corpora[corpus].batch(indices, HELD_OUT_EPOCH), first + rank < len(batches)
 
+    def _scored_batches(self) -> list[tuple[int, Integers]]:
+        """(corpus, sample indices) of each held-out batch; always the same samples."""
+        batches = []
+        for corpus, split in enumerate(self.splits):
+            scored = np.arange(len(split.held_out))
+            if len(scored) > SCORED:
+                keys = sample_keys(seed=0, purpose="held out", epoch=corpus, index=scored)
+                scored = np.sort(np.argsort(keys, kind="stable")[:SCORED])
+            indices = split.held_out[scored]
+            batches += [
+                (corpus, indices[first : first + HELD_OUT_BATCH]) for first in range(0, len(indices), HELD_OUT_BATCH)
+            ]
+        return batches
+
     def training_counts(self) -> Integers:
-        """(V,) how often each token is there to be learnt from."""
-        each = [
+        """(V,) how often each token occurs in the training text."""
+        per_corpus = [
             token_counts(examples, *held_out_ranges(examples.corpus.counts.tokens, examples.recipe.data.held_out))
             for examples in self.corpora
         ]
-        counts: Integers = np.sum(each, axis=0, dtype=np.int64)
+        counts: Integers = np.sum(per_corpus, axis=0, dtype=np.int64)
         return counts
 
 
 def held_out_ranges(tokens: int, share: float) -> tuple[Integers, Integers]:
-    """Where the stretches of a corpus that are held out begin (STRETCHES,), and where they end (STRETCHES,)."""
+    """Starts and stops, each (HELD_OUT_RANGES,), of the ranges of tokens that are held out of a corpus."""
     stops = np.arange(1, HELD_OUT_RANGES + 1) * tokens / HELD_OUT_RANGES
     starts = stops - share * tokens / HELD_OUT_RANGES
     return np.ceil(starts).astype(np.int64), np.ceil(stops).astype(np.int64)
 
 
+def token_counts(examples: Examples, held_out_starts: Integers, held_out_stops: Integers) -> Integers:
+    """(V,) how often each token occurs in the training examples: the corpus without its held-out ranges.
+
+    Tokens that are inserted between sentences or documents are counted too.
+    """
+    corpus, recipe = examples.corpus, examples.recipe
+    counts: Integers = corpus.token_counts.astype(np.int64)
+    sentences = corpus.counts.sentences
+    for start, stop in zip(held_out_starts, held_out_stops, strict=True):
+        text = corpus.read([start], [stop])
+        counts -= np.bincount(text.ids, minlength=len(counts))
+        sentences -= int(text.sentence_starts.sum())
+    tokenizer, inserted = corpus.tokenizer, []
+    if recipe.method.marks_sentences:
+        inserted = [(tokenizer.cls_id, sentences), (tokenizer.sep_id, sentences)]
+    elif recipe.corruption is None and recipe.streams:
+        inserted = [(document_end(tokenizer), corpus.counts.documents)]
+    for token, count in inserted:
+        if token is not None:
+            counts[token] += count
+    return counts
+
+
 def take_turns(weights: Sequence[float], seed: int) -> Integers:
-    """(CYCLE,) which corpus each place of the cycle belongs to: as near to the weights as whole places come."""
+    """(CYCLE,) the index of the corpus that each sample of a cycle comes from, in proportion to the weights."""
     shares = np.asarray(weights, float)
     if not (np.isfinite(shares).all() and (shares > 0).all()):
         raise ConfigError(
@@ -146,15 +158,15 @@ def take_turns(weights: Sequence[float], seed: int) -> Integers:
     exact = shares / shares.sum() * CYCLE
     counts = np.maximum(np.floor(exact), 1).astype(int)
     while counts.sum() != CYCLE:
-        towards = 1 if counts.sum() < CYCLE else -1
-        counts[np.argmax(towards * (exact - counts))] += towards
+        change = 1 if counts.sum() < CYCLE else -1
+        counts[np.argmax(change * (exact - counts))] += change
     keys = sample_keys(seed=seed, purpose="turns", epoch=0, index=np.arange(CYCLE))
     return np.repeat(np.arange(len(counts)), counts)[np.argsort(keys, kind="stable")]
 
 
 @dataclass(frozen=True)
 class Phase:
-    """The steps from `first` on are trained at one length."""
+    """The steps from `first` on, with samples of one length."""
 
     first: int
     length: int
@@ -162,54 +174,54 @@ class Phase:
 
 
 class ExampleSteps:
-    """What the loop asks about a batch of examples, however it was chosen."""
+    """Base of the data of a run: what the training loop needs to know about a batch of examples."""
 
     def tokens(self, batch: ExampleBatch) -> int:
-        """Tokens, special ones included."""
+        """The number of tokens, special tokens included."""
         return len(batch.input_ids)
 
     def to_device(self, batch: ExampleBatch, device: torch.device) -> TensorBatch:
-        """The same batch as tensors."""
+        """The batch as tensors."""
         return TensorBatch.from_examples(batch, device)
 
     def describe(self, batch: ExampleBatch) -> Mapping[str, Any]:
-        """All arrays of the batch."""
+        """All arrays of the batch by name."""
         return dict(named_arrays(batch))
 
 
 class PretrainingData(ExampleSteps):
-    """What the loop asks for the batches of each step, where every sample stands for itself."""
+    """The batches of a run over independent samples."""
 
     def __init__(self, corpora: Sequence[PreparedCorpus], weights: Sequence[float], recipe: Recipe) -> None:
         training = recipe.training
         self._accumulate, self._batch_size = training.accumulate, training.batch_size
         lengths = recipe.data.length_phases
-        sampled = {
-            length: Samples(
-                [Examples(corpus, replace_length(recipe, length)) for corpus in corpora], weights, recipe.data.held_out
+        samples = {}
+        for _, length in lengths:
+            at_length = replace(recipe, data=replace(recipe.data, length=length))
+            samples[length] = Samples(
+                [Examples(corpus, at_length) for corpus in corpora], weights, recipe.data.held_out
             )
-            for _, length in lengths
-        }
-        self.steps_per_epoch = sampled[lengths[0][1]].epoch_samples / self._batch_size
+        self.steps_per_epoch = samples[lengths[0][1]].epoch_samples / self._batch_size
         self.steps = training.total_steps(self.steps_per_epoch)
         before = np.cumsum([0.0, *(share for share, _ in lengths[:-1])])
         firsts = np.floor(before * self.steps + 1e-6).astype(int)
         self.phases = [
-            Phase(int(first), length, sampled[length]) for first, (_, length) in zip(firsts, lengths, strict=True)
+            Phase(int(first), length, samples[length]) for first, (_, length) in zip(firsts, lengths, strict=True)
         ]
         self.held_out = self.phases[-1].samples if recipe.data.held_out else None
-        """What a model is scored on: samples of the last length."""
+        """The samples that the model is scored on: those of the last length."""
         self._warmup = round(training.batch_warmup * self.steps)
         self._warmup_samples = np.cumsum([0, *map(self.batch_size, range(self._warmup))])
 
     def batch_size(self, step: int) -> int:
-        """Samples of a step: all, or in the warm-up a share that grows from an eighth."""
+        """The number of samples of a step; grows from an eighth of the batch size during the warm-up."""
         if step >= self._warmup:
             return self._batch_size
         return max(1, round(self._batch_size * (1 + 7 * step / self._warmup) / 8))
 
     def samples_before(self, step: int) -> int:
-        """Samples of all steps before this one, of the same phase."""
+        """The number of samples of all earlier steps of the same phase."""
         return self._samples_so_far(step) - self._samples_so_far(self._phase(step).first)
 
     def _samples_so_far(self, step: int) -> int:
@@ -224,7 +236,7 @@ class PretrainingData(ExampleSteps):
         return [samples.batch(share) for share in shares]
 
     def epoch(self, step: int) -> float:
-        """Passes over the samples, those of every length counted as what they are."""
+        """Passes over the samples, added up over the phases."""
         ends = [*(phase.first for phase in self.phases[1:]), max(step, self.steps)]
         return sum(
             (self._samples_so_far(min(end, step)) - self._samples_so_far(phase.first)) / phase.samples.epoch_samples
@@ -236,17 +248,12 @@ class PretrainingData(ExampleSteps):
         return [phase for phase in self.phases if phase.first <= max(0, min(step, self.steps - 1))][-1]
 
 
-def shard_step(numbers: Integers, micro_batches: int, *, rank: int, world_size: int) -> list[Integers]:
-    """The micro-batches that process `rank` of `world_size` takes of a step; the same places every time."""
+def shard_step(samples: Integers, micro_batches: int, *, rank: int, world_size: int) -> list[Integers]:
+    """The micro-batches of a step that process `rank` of `world_size` computes, always the same slices of the step."""
     pieces = world_size * micro_batches
-    if len(numbers) < pieces:
-        cause = f"a batch of {len(numbers)} samples cannot be shared by {world_size} processes"
+    if len(samples) < pieces:
+        cause = f"a batch of {len(samples)} samples cannot be split over {world_size} processes"
         cause = f"{cause} with {micro_batches} micro-batches"
         raise ConfigError(cause, fix="raise training.batch_size or lower training.accumulate")
-    shares = np.array_split(numbers, pieces)
+    shares = np.array_split(samples, pieces)
     return [shares[micro * world_size + rank] for micro in range(micro_batches)]
-
-
-def replace_length(recipe: Recipe, length: int) -> Recipe:
-    """The recipe at another length of samples."""
-    return replace(recipe, data=replace(recipe.data, length=length))

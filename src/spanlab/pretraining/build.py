@@ -1,4 +1,4 @@
-"""A recipe and prepared corpora become the work of a run."""
+"""Builds a run: a recipe and prepared corpora in, a `TrainingSpec` for the training loop out."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from spanlab.training.spec import TrainingSpec
 
 @dataclass(frozen=True)
 class WeightedCorpus:
-    """A prepared corpus and its share in the mixture."""
+    """A prepared corpus and its weight in the mixture."""
 
     corpus: PreparedCorpus
     weight: float = 1.0
@@ -39,7 +39,7 @@ class WeightedCorpus:
                 if isinstance(error, InputError):
                     raise
                 raise InputError(
-                    f"'{weight}' is no weight", path=text, fix="write DIR:WEIGHT, such as novels:2"
+                    f"'{weight}' is not a weight", path=text, fix="write DIR:WEIGHT, such as novels:2"
                 ) from None
         return cls(PreparedCorpus.open(text))
 
@@ -47,14 +47,14 @@ class WeightedCorpus:
 def build_training_spec(
     recipe: Recipe, corpora: Sequence[WeightedCorpus], init: str | None, *, processes: int = 1
 ) -> tuple[TrainingSpec[ExampleBatch], InitialModel]:
-    """What the loop trains, and what it begins with; refused here is what `processes` could not do."""
+    """The spec for the training loop, and the model it starts from; raises if `processes` cannot train the recipe."""
     check_recipe(recipe)
     tokenizer = corpora[0].corpus.tokenizer
-    for other in corpora[1:]:
-        other.corpus.check_tokenizer(tokenizer, corpora[0].corpus.folder)
+    for item in corpora[1:]:
+        item.corpus.check_tokenizer(tokenizer, corpora[0].corpus.folder)
     data = build_data(recipe, corpora)
-    beginning = build_model(recipe, tokenizer, init)
-    criterion = beginning.criterion
+    initial_model = build_model(recipe, tokenizer, init)
+    criterion = initial_model.criterion
     criterion.require_targets(data.step(0, rank=0, world_size=processes)[0])
     assert isinstance(criterion, nn.Module)
 
@@ -69,7 +69,7 @@ def build_training_spec(
         tokenizer.save(folder)
         (folder / "README.md").write_text(card, encoding="utf-8")
 
-    work = TrainingSpec(
+    spec = TrainingSpec(
         criterion=criterion,
         data=data,
         export=export,
@@ -77,33 +77,33 @@ def build_training_spec(
         shard_layers=recipe.method.layer,
         flops_per_token=training_flops(criterion, recipe),
     )
-    return work, beginning
+    return spec, initial_model
 
 
 def build_data(recipe: Recipe, corpora: Sequence[WeightedCorpus]) -> PretrainingData | StreamData:
-    """The batches of a run: samples that stand for themselves, or streams where one step goes on from another."""
+    """The batches of a run: independent samples, or streams where each step continues from the previous one."""
     if not recipe.recurrent:
         return PretrainingData([item.corpus for item in corpora], [item.weight for item in corpora], recipe)
     if len(corpora) > 1:
-        cause = f"{recipe.system} reads continuous streams, which cannot be mixed of {len(corpora)} corpora"
+        cause = f"{recipe.system} reads continuous streams, which cannot mix {len(corpora)} corpora"
         raise ConfigError(cause, fix="prepare their files as one corpus")
     return StreamData(corpora[0].corpus, recipe)
 
 
 def check_recipe(recipe: Recipe) -> None:
-    """Refuse objectives whose questions the samples do not ask, or give away."""
+    """Refuse objectives that the samples have no targets for."""
     for objective, blocks in PAIR_BLOCKS.items():
         if objective in recipe.active_objectives and recipe.data.blocks != blocks:
-            cause = f"objectives.{objective} asks about pairs, and data.blocks is {recipe.data.blocks}"
+            cause = f"objectives.{objective} needs sentence pairs, but data.blocks is {recipe.data.blocks}"
             raise ConfigError(cause, fix=f"set data.blocks={blocks}, or objectives.{objective}=0")
-    # Pairs without a question are two segments, as ELECTRA had them.
+    # Pair blocks without a pair objective are allowed: two segments, as ELECTRA has them.
     if recipe.corruption is not None and (recipe.corruption == "permutation") != recipe.method.permutes:
-        cause = f"masking.law is '{recipe.masking.law}', and objectives.plm {recipe.objectives.get('plm', 0.0):g}"
+        cause = f"masking.law is '{recipe.masking.law}', but objectives.plm is {recipe.objectives.get('plm', 0.0):g}"
         raise ConfigError(cause, fix="the permutation law and the plm objective go together: set both or neither")
 
 
 def save_criterion(folder: Path, criterion: nn.Module, system: str) -> None:
-    """The model folder of what was trained, heads included."""
+    """Write a trained model with its heads as a model folder."""
     if isinstance(criterion, ReplacedToken):
         criterion.pair.save_pretrained(folder)
     else:
@@ -112,18 +112,20 @@ def save_criterion(folder: Path, criterion: nn.Module, system: str) -> None:
 
 
 def training_flops(criterion: nn.Module, recipe: Recipe) -> float:
-    """Operations of a training step for one token: forward and twice that backward, predicted tokens included."""
+    """FLOPs of a training step per token: the forward pass, and twice that for the backward pass."""
     encoders = [module for module in criterion.modules() if isinstance(module, Encoder)]
     length = recipe.data.length_phases[0][1]
-    # Of an ELMo each token of a batch is read in one direction.
-    body = sum(encoder.flops_per_token(length) / (2 if isinstance(encoder, ElmoEncoder) else 1) for encoder in encoders)
-    last = encoders[-1].config
-    output = 2 * last.vocab_size * last.table_width * predictions_per_token(recipe, length)
-    return 3.0 * (body + output)
+    # ELMo batches have forward and backward sequences, so each token is read by one of the two LSTMs.
+    layers = sum(
+        encoder.flops_per_token(length) / (2 if isinstance(encoder, ElmoEncoder) else 1) for encoder in encoders
+    )
+    config = encoders[-1].config
+    output = 2 * config.vocab_size * config.table_width * predictions_per_token(recipe, length)
+    return 3.0 * (layers + output)
 
 
 def predictions_per_token(recipe: Recipe, length: int) -> float:
-    """How many tokens are predicted for each that is read; one that two objectives predict counts twice."""
+    """Predictions per input token, added up over the objectives."""
     law = recipe.masking.permutation
     permuted = law.beta / law.alpha if law.predictions is None else law.predictions / length
     shares = {"mlm": recipe.masking.ratio, "sbo": recipe.masking.ratio, "plm": permuted, "clm": 1.0, "bilm": 1.0}

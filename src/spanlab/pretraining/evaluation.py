@@ -1,7 +1,7 @@
-"""How good a model is on text it has not seen: loss, accuracy and perplexity of every objective, with fixed masks.
+"""Evaluation on held-out text: loss, accuracy and perplexity of every objective, with fixed masks.
 
-Beside them stands what a model that knew nothing but how often each token occurs would lose on the same targets
-(`unigram.mlm`, `unigram.plm`, …): a loss below it is what was learnt from context.
+A criterion and held-out batches go in, metrics by name come out. `unigram.mlm`, `unigram.plm`, … are the losses of a
+unigram model on the same targets: a model whose loss is below them has learned from context.
 """
 
 from collections import defaultdict
@@ -22,26 +22,26 @@ _PREDICT_TOKENS = ("mlm", "sbo", "plm", "clm", "bilm")
 
 
 class HeldOutSamples(Protocol):
-    """What is scored, and what its unigram loss is made of."""
+    """Held-out batches, and the token counts of the training text for the unigram loss."""
 
-    def held_out_turns(self, *, rank: int, world_size: int) -> Iterator[tuple[ExampleBatch, bool]]:
-        """The batches of one process, equally many for each, and whether each counts."""
+    def held_out_batches(self, *, rank: int, world_size: int) -> Iterator[tuple[ExampleBatch, bool]]:
+        """The batches of one process, and whether each counts; every process gets the same number."""
 
     def training_counts(self) -> Integers:
-        """(V,) how often each token is there to be learnt from."""
+        """(V,) how often each token occurs in the training text."""
 
 
 class HeldOut:
-    """Scores a criterion on the held-out samples of a run; each process takes its share of them."""
+    """Scores a criterion on the held-out samples of a run, divided among the processes."""
 
     def __init__(self, criterion: Criterion, samples: HeldOutSamples) -> None:
         self._criterion, self._samples = criterion, samples
         self._unigram: dict[str, float] | None = None
 
     def __call__(self, process: ProcessContext) -> dict[str, float]:
-        """Scores over all processes."""
+        """Metrics by name, reduced over all processes."""
         parts = []
-        for examples, counts in self._samples.held_out_turns(rank=process.rank, world_size=process.world_size):
+        for examples, counts in self._samples.held_out_batches(rank=process.rank, world_size=process.world_size):
             with process.autocast():
                 result = self._criterion(TensorBatch.from_examples(examples, process.device))
             parts.append({name: part if counts else part.nothing() for name, part in result.parts.items()})
@@ -53,19 +53,19 @@ class HeldOut:
         return {"loss": loss, **self._criterion.metrics(added), **self._unigram}
 
     def _unigram_losses(self) -> dict[str, float]:
-        """What the training text's token frequencies alone lose on the held-out targets."""
+        """The cross-entropy of the unigram model of the training text on the held-out targets, by objective."""
         objectives = [name for name in self._criterion.weights if name in _PREDICT_TOKENS]
         batches: dict[str, list[Integers]] = defaultdict(list)
-        for examples, _ in self._samples.held_out_turns(rank=0, world_size=1):
+        for examples, _ in self._samples.held_out_batches(rank=0, world_size=1):
             for name in objectives:
-                of_spans = examples.boundaries if name == "sbo" else None
-                batches[name].append(examples.targets if of_spans is None else of_spans.targets)
-        logs = -np.log(smoothed(self._samples.training_counts()))
+                boundaries = examples.boundaries if name == "sbo" else None
+                batches[name].append(examples.targets if boundaries is None else boundaries.targets)
+        losses_V = -np.log(smoothed(self._samples.training_counts()))
         targets = {name: np.concatenate(ids) for name, ids in batches.items()}
-        return {f"unigram.{name}": float(logs[ids].mean()) for name, ids in targets.items() if len(ids)}
+        return {f"unigram.{name}": float(losses_V[ids].mean()) for name, ids in targets.items() if len(ids)}
 
 
 def smoothed(counts: Integers) -> NDArray[np.float64]:
-    """(V,) shares of the tokens, each counted once more than it was seen, so that none is 0."""
+    """(V,) add-one smoothed token frequencies."""
     shares: NDArray[np.float64] = (counts + 1) / (counts + 1).sum()
     return shares

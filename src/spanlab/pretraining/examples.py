@@ -1,6 +1,7 @@
-"""From a prepared corpus and a recipe to training examples by index: blocks, special tokens, masks or next tokens.
+"""Training examples by index: a prepared corpus and a recipe in, batches of examples out.
 
-An example is a pure function of (recipe, corpus, seed, epoch, index).
+Blocks are cut from the corpus, get special tokens, and are masked, permuted or shifted by one token. An example is a
+pure function of (recipe, corpus, seed, epoch, index).
 """
 
 from numpy.typing import ArrayLike
@@ -36,13 +37,13 @@ from spanlab.text import Tokenizer
 
 
 def build_blocks(corpus: PreparedCorpus, recipe: Recipe, stream_range: StreamRange = WHOLE_STREAM) -> Blocks:
-    """All samples or, of continuous streams, those of a range of each stream."""
+    """The blocks of a corpus; with streams, `stream_range` selects a part of each."""
     data = recipe.data
     if data.blocks == "streams":
         build = _next_token_streams if recipe.corruption is None else _streams
         return build(corpus, recipe, stream_range)
     if stream_range != WHOLE_STREAM:
-        raise ConfigError(f"data.blocks is {data.blocks}, and only streams have ranges", fix="set data.blocks=streams")
+        raise ConfigError(f"data.blocks is {data.blocks}, but only streams have ranges", fix="set data.blocks=streams")
     if data.blocks == "documents":
         return DocumentBlocks(corpus, length=data.length)
     if data.blocks == "full-sentences":
@@ -76,31 +77,31 @@ def _streams(corpus: PreparedCorpus, recipe: Recipe, stream_range: StreamRange) 
 
 
 def _next_token_streams(corpus: PreparedCorpus, recipe: Recipe, stream_range: StreamRange) -> StreamBlocks:
-    # The last token of a sample is a target alone, and the next sample begins with it: so each is predicted once.
+    # The last token of a sample is only a target, and the first input of the next sample: each is predicted once.
     return StreamBlocks(
         corpus,
         length=recipe.data.length + 1,
         stride=recipe.data.length,
         streams=recipe.streams,
-        # Where sentences are marked, so are the ends of documents.
+        # Sentence marks also mark the ends of documents.
         separator_id=None if recipe.method.marks_sentences else document_end(corpus.tokenizer),
         stream_range=stream_range,
     )
 
 
 def document_end(tokenizer: Tokenizer) -> int | None:
-    """What stands after a document in a stream: XLNet has a token of its own for it."""
+    """The id that is inserted after a document in a stream: XLNet's `<eod>`, else the separator."""
     return tokenizer.vocabulary.index("<eod>") if tokenizer.system == "xlnet" else tokenizer.sep_id
 
 
 class Examples:
-    """The samples of a corpus under a recipe; of continuous streams perhaps those of a range of each."""
+    """The examples of a corpus under a recipe; with streams, `stream_range` selects a part of each."""
 
     def __init__(self, corpus: PreparedCorpus, recipe: Recipe, stream_range: StreamRange = WHOLE_STREAM) -> None:
         tokenizer = corpus.tokenizer
         self.corpus, self.recipe = corpus, recipe
         self.blocks = build_blocks(corpus, recipe, stream_range)
-        # A stream goes on in the next sample, so nothing is put around a part of it.
+        # The next sample continues the stream, so there are no special tokens at the edges.
         bounded = recipe.corruption is not None or not recipe.streams
         self.layout = SpecialTokenLayout(
             cls_id=tokenizer.cls_id if bounded else None,
@@ -115,12 +116,12 @@ class Examples:
         return len(self.blocks)
 
     def text_ranges(self) -> tuple[Integers, Integers]:
-        """(texts,) where the text of each continuous stream begins in the corpus, and where it ends."""
+        """(texts,) the first token of each stream's text in the corpus, and (texts,) its end."""
         assert isinstance(self.blocks, StreamBlocks | StreamPairBlocks)
         return self.blocks.text_ranges()
 
     def token_batch(self, indices: ArrayLike) -> TokenBatch:
-        """The samples at `indices`, not corrupted."""
+        """The samples at `indices` (B,), before corruption."""
         blocks, tokenizer = self.blocks.batch(indices), self.corpus.tokenizer
         marked = self.recipe.method.marks_sentences
         if marked and tokenizer.cls_id is not None and tokenizer.sep_id is not None:
@@ -128,7 +129,7 @@ class Examples:
         return add_special_tokens(blocks, self.layout)
 
     def batch(self, indices: ArrayLike, epoch: ArrayLike = 0) -> ExampleBatch:
-        """The examples at `indices` (B,) in an epoch, or each in its own (B,)."""
+        """The examples at `indices` (B,); `epoch` is a scalar or (B,), one per example."""
         tokens, streams = self.token_batch(indices), self.recipe.streams
         if self.masking is not None:
             return self.masking(tokens, seed=self.recipe.seed, epoch=epoch)
@@ -141,26 +142,24 @@ class Examples:
 
 
 def build_masking(corpus: PreparedCorpus, recipe: Recipe) -> Masking | PermutationSampler:
-    """What turns blocks into examples by a recipe."""
+    """The masking or permutation of a recipe."""
     tokenizer, data = corpus.tokenizer, recipe.data
     if recipe.corruption == "permutation":
         if data.blocks != "streams":
             raise ConfigError(
-                f"masking.law is 'permutation', and data.blocks '{data.blocks}'", fix="set data.blocks=streams"
+                f"masking.law is 'permutation', but data.blocks is '{data.blocks}'", fix="set data.blocks=streams"
             )
         return PermutationSampler(
             recipe.masking.permutation, streams=recipe.streams, reuse=data.reuse, both_ways=data.both_ways
         )
     counts = corpus.token_counts if recipe.masking.random_from == "corpus" else None
+    given = None
+    if data.spans is not None:
+        given = SpanFile(data.spans, corpus.read([0], [corpus.counts.tokens]).word_starts)
     return Masking(
         recipe.masking,
         mask_id=tokenizer.mask_id,
         random_tokens=RandomTokens(tokenizer.vocab_size, tokenizer.special_ids, counts),
-        given=None if data.spans is None else _read_spans(corpus, data.spans),
+        given=given,
         sampling=recipe.method.generator,
     )
-
-
-def _read_spans(corpus: PreparedCorpus, path: str) -> SpanFile:
-    everything = corpus.read([0], [corpus.counts.tokens])
-    return SpanFile(path, everything.word_starts)

@@ -1,4 +1,7 @@
-"""The model a run begins with: new weights in the recipe's shape, or those of a model folder or hub id (`--init`)."""
+"""The initial model of a run: a recipe and a tokenizer in, an encoder with its criterion out.
+
+Weights are random, in the shape the recipe gives, or those of a model folder or hub id (`--init`).
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -29,7 +32,7 @@ from spanlab.pretraining.recipe import Recipe
 from spanlab.text import Tokenizer, check_model_case
 
 _SETTINGS = {"dropout", "attention_dropout", "stochastic_depth", "checkpoint_layers", "memory", "reuse"}
-"""What may be changed in the config of a model that is there already: no weight depends on it."""
+"""The encoder settings that may change with --init: no weight depends on them."""
 
 AnyEncoder = TypeVar("AnyEncoder", bound=Encoder)
 Shape = TypeVar("Shape", bound=EncoderConfig | ElmoConfig)
@@ -37,34 +40,32 @@ Shape = TypeVar("Shape", bound=EncoderConfig | ElmoConfig)
 
 @dataclass(frozen=True)
 class InitialModel:
-    """What a run begins with."""
+    """The model that a run starts from."""
 
     criterion: Criterion
     config: EncoderConfig
-    """Of the encoder; of ELECTRA, the discriminator."""
+    """The config of the encoder; for ELECTRA, of the discriminator."""
     notes: tuple[str, ...]
-    """What a person should know: heads that are new, tokens that were added."""
+    """Messages to the user: new heads, added tokens."""
 
 
 def build_model(recipe: Recipe, tokenizer: Tokenizer, init: str | Path | None = None) -> InitialModel:
-    """The model with its objectives, the same for the same recipe, tokenizer and `init` wherever it is built."""
+    """The model with its objectives; deterministic in recipe, tokenizer and `init`."""
     torch.manual_seed(recipe.seed)
     if init is None:
         model = _new_model(recipe, tokenizer)
         config = model.discriminator.config if isinstance(model, Electra) else model.config
-        return InitialModel(_criterion(model, recipe, {}), config, _foreign_tokens(config, tokenizer))
+        return InitialModel(_criterion(model, recipe, {}), config, _tokenizer_notes(config, tokenizer))
     return _continue(recipe, tokenizer, init)
 
 
-def _foreign_tokens(config: EncoderConfig, tokenizer: Tokenizer) -> tuple[str, ...]:
-    """Where the corpus's tokens are not what the system was made for; it learns from them all the same."""
+def _tokenizer_notes(config: EncoderConfig, tokenizer: Tokenizer) -> tuple[str, ...]:
+    """A note if the tokenizer is of another kind than the published system's; training works nevertheless."""
     if config.architecture == "xlnet" and tokenizer.system != "xlnet":
-        found = f"the corpus has the special tokens of {tokenizer.system}, so the class token does not stand last"
-        return (f"{found}; a tokenizer trained with --system xlnet has XLNet's",)
+        note = f"the corpus has the special tokens of {tokenizer.system}, so the class token does not come last"
+        return (f"{note}; for XLNet's, train a tokenizer with --system xlnet",)
     if config.architecture == "elmo" and tokenizer.kind != "word":
-        return (
-            "the corpus has pieces of words, and ELMo's characters are those of pieces; --type word has whole words",
-        )
+        return ("the corpus is tokenized into subwords, ELMo reads whole words; train a tokenizer with --type word",)
     return ()
 
 
@@ -80,29 +81,29 @@ def _new_model(recipe: Recipe, tokenizer: Tokenizer) -> Encoder | Electra:
 
 
 def encoder_config(recipe: Recipe, tokenizer: Tokenizer) -> EncoderConfig:
-    """The config of a new encoder: the backbone at its size, fitted to the data, with the changes of the recipe."""
-    base = preset(recipe.backbone or recipe.system, recipe.size, vocab_size=tokenizer.vocab_size)
+    """The config of a new encoder: the preset of the backbone, adapted to the data, with the changes of the recipe."""
+    published = preset(recipe.backbone or recipe.system, recipe.size, vocab_size=tokenizer.vocab_size)
     fitted: dict[str, Any] = {
         "max_positions": recipe.data.longest,
         "pooler": recipe.classifies_pairs,  # nothing else trains it
         "pad_id": tokenizer.pad_id,
     }
-    if base.positions == "relative":
-        fitted |= _remembered(recipe)
-    if base.position_offset and tokenizer.pad_id is not None:
+    if published.positions == "relative":
+        fitted |= _memory_settings(recipe)
+    if published.position_offset and tokenizer.pad_id is not None:
         fitted["position_offset"] = tokenizer.pad_id + 1
-    config = _change_config(replace(base, **fitted), recipe.encoder)
+    config = _change_config(replace(published, **fitted), recipe.encoder)
     if config.vocab_size < tokenizer.vocab_size:
         cause = (
-            f"encoder.vocab_size is {config.vocab_size}, and the corpus's tokenizer has {tokenizer.vocab_size} tokens"
+            f"encoder.vocab_size is {config.vocab_size}, but the corpus's tokenizer has {tokenizer.vocab_size} tokens"
         )
         raise ConfigError(cause, fix="leave encoder.vocab_size out: it follows the tokenizer")
     check_length(config, recipe.data.longest)
     return config
 
 
-def _remembered(recipe: Recipe) -> dict[str, Any]:
-    """What the encoder has to know of the streams it reads."""
+def _memory_settings(recipe: Recipe) -> dict[str, Any]:
+    """XLNet's memory, which the recipe sets with the streams."""
     return {"memory": recipe.data.memory, "reuse": recipe.data.reuse}
 
 
@@ -114,7 +115,7 @@ def _change_config(config: Shape, changes: Mapping[str, Any]) -> Shape:
 
 
 def check_length(config: EncoderConfig, length: int) -> None:
-    """Refuse samples that are longer than the model can read."""
+    """Refuse samples longer than the position table."""
     if length > config.max_positions and config.positions == "learned":
         cause = f"samples of {length} tokens are longer than the model's {config.max_positions} positions"
         raise ConfigError(cause, fix=f"set data.length={config.max_positions}")
@@ -125,28 +126,28 @@ def _continue(recipe: Recipe, tokenizer: Tokenizer, init: str | Path) -> Initial
     if recipe.method.generator:
         return _continue_pair(recipe, tokenizer, folder)
     model = load_model(folder)
-    encoder, notes = _as_asked(model.encoder, recipe)
+    encoder, notes = _with_settings(model.encoder, recipe)
     check_length(encoder.config, recipe.data.longest)
     if recipe.classifies_pairs and encoder.pooler is None:
-        raise ConfigError(f"{init} has no pooler, which nsp and sop are asked of", fix="set objectives.nsp=0, or sop=0")
+        raise ConfigError(f"{init} has no pooler, which nsp and sop need", fix="set objectives.nsp=0 objectives.sop=0")
     heads = {name: head for name, head in model.heads.items() if name in recipe.active_objectives}
     notes += _fit_vocabulary(recipe, tokenizer, folder, encoder, heads)
     new = [name for name in recipe.active_objectives if name not in heads]
     if new:
         notes += (f"new heads, which the model did not have: {', '.join(new)}",)
-    left = [name for name in model.heads if name not in heads]
-    if left:
-        notes += (f"heads of the model that nothing trains, and that are left out: {', '.join(left)}",)
+    dropped = [name for name in model.heads if name not in heads]
+    if dropped:
+        notes += (f"heads that no objective trains are dropped: {', '.join(dropped)}",)
     return InitialModel(_criterion(encoder, recipe, heads), encoder.config, notes)
 
 
 def _continue_pair(recipe: Recipe, tokenizer: Tokenizer, folder: Path) -> InitialModel:
-    """ELECTRA's generator and discriminator, which have one vocabulary."""
-    found = Electra.from_pretrained(folder)
-    discriminator, notes = _as_asked(found.discriminator, recipe)
-    generator, _ = _as_asked(found.generator, recipe)
-    pair = Electra(generator, discriminator, share_embeddings=found.share_embeddings)
-    pair.load_state_dict(found.state_dict())
+    """ELECTRA's generator and discriminator, with the same vocabulary."""
+    loaded = Electra.from_pretrained(folder)
+    discriminator, notes = _with_settings(loaded.discriminator, recipe)
+    generator, _ = _with_settings(loaded.generator, recipe)
+    pair = Electra(generator, discriminator, share_embeddings=loaded.share_embeddings)
+    pair.load_state_dict(loaded.state_dict())
     check_length(discriminator.config, recipe.data.longest)
     heads: dict[str, nn.Module] = {"mlm": pair.generator_head}
     if pair.share_embeddings:
@@ -159,24 +160,23 @@ def _continue_pair(recipe: Recipe, tokenizer: Tokenizer, folder: Path) -> Initia
     return InitialModel(_criterion(pair, recipe, {}), discriminator.config, notes)
 
 
-def _as_asked(encoder: AnyEncoder, recipe: Recipe) -> tuple[AnyEncoder, tuple[str, ...]]:
-    """The encoder with the settings of the recipe that leave its weights what they are; what else was asked for."""
-    held = encoder.full_config
-    wanted = recipe.encoder
+def _with_settings(encoder: AnyEncoder, recipe: Recipe) -> tuple[AnyEncoder, tuple[str, ...]]:
+    """The encoder with those settings of the recipe that no weight depends on; a note for each of the others."""
+    config = encoder.full_config
+    settings = recipe.encoder
     if encoder.config.positions == "relative":
-        wanted = {**_remembered(recipe), **wanted}
-    asked = _change_config(held, wanted)
-    differing = {name for name in wanted if getattr(asked, name) != getattr(held, name)}
+        settings = {**_memory_settings(recipe), **settings}
+    requested = _change_config(config, settings)
+    differing = {name for name in settings if getattr(requested, name) != getattr(config, name)}
     changes = set() if isinstance(encoder, TransformersEncoder) else differing & _SETTINGS
     notes = tuple(
-        f"encoder.{name} stays {getattr(held, name)}, as the model has it"
-        for name in wanted
+        f"encoder.{name} stays {getattr(config, name)}, as the model has it"
+        for name in settings
         if name in differing and name not in changes
     )
     if not changes:
         return encoder, notes
-    shape = replace(held, **{name: getattr(asked, name) for name in changes})
-    changed = type(encoder).from_config(shape)
+    changed = type(encoder).from_config(replace(config, **{name: getattr(requested, name) for name in changes}))
     changed.load_state_dict(encoder.state_dict())
     return changed, notes
 
@@ -184,18 +184,20 @@ def _as_asked(encoder: AnyEncoder, recipe: Recipe) -> tuple[AnyEncoder, tuple[st
 def _fit_vocabulary(
     recipe: Recipe, tokenizer: Tokenizer, folder: Path, encoder: Encoder, heads: dict[str, nn.Module]
 ) -> tuple[str, ...]:
-    """Give the model the vocabulary of the corpus, if that was asked for; else refuse another one than its own."""
+    """Refuse another tokenizer than the model's or, with `extend_vocabulary`, give the model its vocabulary."""
     try:
-        own = Tokenizer.load(folder)
+        model_tokenizer = Tokenizer.load(folder)
     except InputError:
-        raise InputError("no tokenizer beside the model", path=folder, fix="put its tokenizer files there") from None
+        raise InputError(
+            "no tokenizer in the model folder", path=folder, fix="copy its tokenizer files there"
+        ) from None
     check_model_case(folder, tokenizer, "of the corpus")
-    if own.fingerprint == tokenizer.fingerprint:
+    if model_tokenizer.fingerprint == tokenizer.fingerprint:
         return ()
     if not recipe.extend_vocabulary:
-        if own.vocabulary == tokenizer.vocabulary:
+        if model_tokenizer.vocabulary == tokenizer.vocabulary:
             raise InputError(
-                "the corpus was prepared with another tokenizer of the same vocabulary, which splits text otherwise",
+                "the corpus was prepared with another tokenizer: its vocabulary is the same, but it splits text differently",
                 path=folder,
                 fix=f"prepare it with --tokenizer {folder}",
             )
@@ -203,9 +205,9 @@ def _fit_vocabulary(
         raise InputError("the corpus was prepared with another tokenizer than the model's", path=folder, fix=fix)
     if isinstance(encoder, ElmoEncoder):
         raise ConfigError("the vocabulary of an ELMo cannot be extended", fix="set extend_vocabulary=false")
-    transfer = transfer_vocabulary(encoder, heads, own, tokenizer)
+    transfer = transfer_vocabulary(encoder, heads, model_tokenizer, tokenizer)
     return (
-        f"vocabulary: {transfer.kept:,} tokens kept, {transfer.new:,} new ones begin as the mean of their old pieces",
+        f"vocabulary: {transfer.kept:,} tokens kept, {transfer.new:,} new ones start as the mean of their old pieces",
     )
 
 

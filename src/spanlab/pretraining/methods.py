@@ -20,7 +20,7 @@ from spanlab.encoder.block import Block
 from spanlab.encoder.xlnet.block import TwoStreamBlock
 
 PAIR_BLOCKS = {"nsp": "next-sentence", "sop": "sentence-order"}
-"""The objectives on the pooled vector of a sentence pair, and the `data.blocks` that give such pairs."""
+"""The objectives on the pooled vector of a sentence pair, and the `data.blocks` they need."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,21 +29,21 @@ class Method:
 
     name: str
     corrupts: bool = True
-    """Whether the masking section decides what is predicted; if not, it is the neighbour of every token."""
+    """Whether the masking section decides what is predicted; if not, every token predicts its neighbour."""
     permutes: bool = False
     """Whether `masking.law` must be the permutation law."""
     directions: int = 1
-    """2: text that is not corrupted is read forwards and backwards."""
+    """2: text is read forwards and backwards."""
     marks_sentences: bool = False
-    """Whether begin and end tokens are put between the sentences of a stream, documents included."""
+    """Whether begin and end tokens are inserted between the sentences of a stream."""
     recurrent: bool = False
-    """Whether over continuous streams a step starts from the state that the previous one left."""
+    """Whether a step over continuous streams starts from the state that the previous step left."""
     generator: bool = False
-    """Whether a generator is trained beside the encoder; examples then have numbers from which it samples."""
+    """Whether a generator is trained with the encoder; examples then have `sampling_uniforms`."""
     layer: type[nn.Module] = Block
-    """The layers of the encoder, which are sharded one by one."""
+    """The class of the encoder's layers, each of which is one FSDP unit."""
     pipeline_tag: str = "feature-extraction"
-    """The task of the model card."""
+    """The pipeline tag of the model card."""
 
 
 MASKED = Method(name="masked", pipeline_tag="fill-mask")

@@ -1,11 +1,11 @@
-"""The batches of a run over continuous streams, where each step goes on from the one before (XLNet, ELMo).
+"""The batches of a run over continuous streams, where each step continues from the previous one (XLNet, ELMo).
 
-Step t takes block t of every stream, so there are as many streams as sequences a step, and nothing is shuffled. At the
-end of a pass all streams begin again, and what was carried is forgotten. A process works on the same streams all the
-time, and so does each of its micro-batches: what a stream left behind is where it goes on.
+A corpus and a recipe go in, the examples of each step and process come out. Step t takes block t of every stream, so
+there are as many streams as sequences per step, and nothing is shuffled. At the end of an epoch all streams start over
+and the recurrent state is reset. Each micro-batch of each process always has the same streams, whose state it keeps.
 
-Held out is the end of every stream. Streams follow one another in the corpus, so that is text from all over it; and no
-token of it is trained on, in whichever direction a stream is read.
+The end of every stream is held out. Streams are consecutive parts of the corpus, so held-out text comes from all over
+it, and none of its tokens is trained on, in whichever direction a stream is read.
 """
 
 from collections.abc import Iterator
@@ -22,17 +22,17 @@ from spanlab.pretraining.recipe import Recipe
 
 
 class StreamData(ExampleSteps):
-    """What the loop asks for the batches of each step."""
+    """The batches of a run over continuous streams."""
 
     def __init__(self, corpus: PreparedCorpus, recipe: Recipe) -> None:
         check_streams(recipe)
         self._streams, self._accumulate = recipe.streams, recipe.training.accumulate
-        edge = 1.0 - recipe.data.held_out
-        self._training = Examples(corpus, recipe, (0.0, edge))
+        training_share = 1.0 - recipe.data.held_out
+        self._training = Examples(corpus, recipe, (0.0, training_share))
         self.held_out: HeldOutStreams | None = None
         if recipe.data.held_out:
             _check_held_out(corpus, recipe)
-            self.held_out = HeldOutStreams(Examples(corpus, recipe, (edge, 1.0)), self._accumulate)
+            self.held_out = HeldOutStreams(Examples(corpus, recipe, (training_share, 1.0)), self._accumulate)
         self._steps = len(self._training) // self._streams
         self.steps_per_epoch = float(self._steps)
 
@@ -48,35 +48,39 @@ class StreamData(ExampleSteps):
 
 
 class HeldOutStreams:
-    """The ends of the streams, from their first step on."""
+    """The held-out ends of the streams."""
 
     def __init__(self, examples: Examples, accumulate: int) -> None:
         self._examples, self._streams, self._accumulate = examples, examples.recipe.streams, accumulate
         self._steps = min(len(examples) // self._streams, -(-SCORED // self._streams))
 
-    def held_out_turns(self, *, rank: int, world_size: int) -> Iterator[tuple[ExampleBatch, bool]]:
-        """The batches of one process, step by step, each of the streams it is given in training; all count."""
+    def held_out_batches(self, *, rank: int, world_size: int) -> Iterator[tuple[ExampleBatch, bool]]:
+        """The batches of one process, step by step, with the streams it has in training; all count."""
         groups = shard_step(np.arange(self._streams), self._accumulate, rank=rank, world_size=world_size)
         for step in range(self._steps):
             for group in groups:
                 yield self._examples.batch(step * self._streams + group, HELD_OUT_EPOCH), True
 
     def training_counts(self) -> Integers:
-        """(V,) how often each token is there to be learnt from."""
+        """(V,) how often each token occurs in the training text."""
         return token_counts(self._examples, *self._examples.text_ranges())
 
 
 def check_streams(recipe: Recipe) -> None:
-    """Refuse what would break streams off."""
+    """Refuse settings under which a step cannot continue from the previous one."""
     training = recipe.training
     if recipe.streams != training.batch_size:
-        cause = f"data.streams is {recipe.streams}, and training.batch_size {training.batch_size}: each step takes the"
+        cause = (
+            f"data.streams is {recipe.streams}, but training.batch_size is {training.batch_size}: each step takes the"
+        )
         fix = "leave data.streams out: it follows training.batch_size"
         raise ConfigError(f"{cause} next block of every stream", fix=fix)
     if recipe.data.phases:
-        raise ConfigError("data.phases cannot be had with streams that go on", fix="set data.phases=[]")
+        raise ConfigError("data.phases cannot be used with recurrent streams", fix="set data.phases=[]")
     if training.batch_warmup:
-        raise ConfigError("a batch cannot grow with streams that go on", fix="set training.batch_warmup=0")
+        raise ConfigError(
+            "training.batch_warmup cannot be used with recurrent streams", fix="set training.batch_warmup=0"
+        )
 
 
 def _check_held_out(corpus: PreparedCorpus, recipe: Recipe) -> None:
@@ -84,6 +88,6 @@ def _check_held_out(corpus: PreparedCorpus, recipe: Recipe) -> None:
     tokens = corpus.counts.tokens // max(1, streams)
     held_out = int(recipe.data.held_out * tokens)
     if held_out <= recipe.data.length:
-        cause = f"{held_out} tokens held out of each of {streams} streams are no whole sample of {recipe.data.length}"
+        cause = f"{held_out} tokens held out of each of {streams} streams do not fill a sample of {recipe.data.length}"
         fix = "raise data.held_out, lower training.batch_size, or set data.held_out=0"
         raise InputError(cause, path=corpus.folder, fix=fix)
