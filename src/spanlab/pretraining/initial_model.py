@@ -197,7 +197,7 @@ def _fit_vocabulary(
     if not recipe.extend_vocabulary:
         if model_tokenizer.vocabulary == tokenizer.vocabulary:
             raise InputError(
-                "the corpus was prepared with another tokenizer: its vocabulary is the same, but it splits text differently",
+                "the corpus was prepared with a tokenizer of the same vocabulary that splits text differently",
                 path=folder,
                 fix=f"prepare it with --tokenizer {folder}",
             )
