@@ -288,7 +288,7 @@ def test_a_damaged_checkpoint_is_named_when_a_run_goes_back(tmp_path: Path) -> N
     (tmp_path / "checkpoints" / "step-00000012" / "state.json").write_text("")
     training = toy_training(tmp_path)
     notes = training.resume()
-    assert notes[0].endswith("step-00000012/state.json: the checkpoint is damaged; using an earlier one")
+    assert notes[0].endswith("step-00000012/state.json: the checkpoint is damaged; skipped")
     assert notes[1] == "resumed after step 10"
     assert equal(finish(training), whole)
     assert training.run.checkpoints.steps() == [10, 12]

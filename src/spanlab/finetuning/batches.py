@@ -61,10 +61,10 @@ class TaskBatches:
         shares = [indices[first::world_size] for first in range(world_size)]
         count = max(self.accumulate, *(self._count_micro_batches(share) for share in shares))
         count = min(count, *map(len, shares))
-        return [self._batch(chunk, epoch) for chunk in np.array_split(shares[rank], count)]
-
-    def _batch(self, indices: Integers, epoch: int) -> SampleBatch:
-        return SampleBatch(task=self.task, samples=tuple(self._sample(index, epoch) for index in indices.tolist()))
+        return [
+            SampleBatch(task=self.task, samples=tuple(self._sample(index, epoch) for index in chunk.tolist()))
+            for chunk in np.array_split(shares[rank], count)
+        ]
 
     def _sample(self, index: int, epoch: int) -> Sample:
         """A sample, or the part of it that is drawn for this epoch."""

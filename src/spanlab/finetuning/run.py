@@ -64,7 +64,7 @@ class FinetuningRun:
             model: a model folder, a run folder or a Hugging Face id.
             train: the labelled file; for `multitask` the YAML list of tasks.
             dev: the labelled file that the best model is chosen by.
-            add_as: add the task to those of the model under this name; None makes a model for the task alone.
+            add_as: add the task to those of the model under this name; None: a model with this task only.
         """
         self.config, self._model, self._train, self._add_as = config, model, train, add_as
         self._shared = _shared_config(config)

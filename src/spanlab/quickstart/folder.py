@@ -40,7 +40,8 @@ class QuickstartFolder:
             if started and overwrite:
                 self._clear()
             elif started:
-                self._seconds = self._read_seconds()
+                saved = self._read().get("seconds", {})
+                self._seconds = {str(step): float(seconds) for step, seconds in saved.items()}
             self._write()
             yield
 
@@ -95,8 +96,6 @@ class QuickstartFolder:
             pass
         raise InputError("not the journal of a quickstart", path=path, fix="start over with --overwrite")
 
-    def _read_seconds(self) -> dict[str, float]:
-        return {str(step): float(seconds) for step, seconds in self._read().get("seconds", {}).items()}
 
     def _write(self) -> None:
         journal = {"format_version": FORMAT_VERSION, "settings": _comparable(self.settings), "seconds": self._seconds}

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from spanlab.quickstart import plan
-from spanlab.quickstart.results import QuickstartResults, Sample, SampleSpan
+from spanlab.quickstart.results import QuickstartResults, Sample
 from spanlab.report.curves import Chart, Line, draw_chart, draw_curves, smooth
 from spanlab.report.number_format import duration
 from spanlab.report.run_history import History, read_run
@@ -145,14 +145,11 @@ def _entity_sample(sample: Sample, results: QuickstartResults, labels: list[str]
         predicted = sample.predicted[row.initial_weights]
         correct = len(set(predicted) & set(sample.gold))
         annotations.append((f"{row.title}: {correct} correct of {len(predicted)} predicted", predicted))
-    html = "".join(
-        f"<h4>{escape(title)}</h4>{draw_spans(sample.text, _triples(spans), labels)}" for title, spans in annotations
-    )
+    html = ""
+    for title, spans in annotations:
+        triples = [(span.start, span.end, span.label) for span in spans]
+        html += f"<h4>{escape(title)}</h4>{draw_spans(sample.text, triples, labels)}"
     return f"<article><h3>{escape(sample.id)}</h3>{html}</article>"
-
-
-def _triples(spans: tuple[SampleSpan, ...]) -> list[tuple[int, int, str]]:
-    return [(span.start, span.end, span.label) for span in spans]
 
 
 def _question_samples(results: QuickstartResults) -> str:

@@ -167,7 +167,7 @@ class Task(Generic[Example, Outcome]):
         """The samples of the examples, in order, those of one example adjacent; with targets if `labelled`."""
         raise NotImplementedError
 
-    # ---- Head
+    # ---- head
 
     def head(self, encoder: Encoder) -> Head:
         """Newly initialised layers for this task on this encoder."""

@@ -229,7 +229,7 @@ class Classification(Task[ClassificationExample, ClassificationResult | LabelSet
         target[0, indices] = 1.0
         return {"labels": target}
 
-    # ---- Head
+    # ---- head
 
     @override
     def head(self, encoder: Encoder) -> SequenceTaskHead | AuxiliaryLMHead:

@@ -291,7 +291,7 @@ class Generation(Task[GenerationExample, GenerationResult]):
             tokenizer=windower.tokenizer,
         )
 
-    # ---- Head
+    # ---- head
 
     @override
     def head(self, encoder: Encoder) -> GenerationHead:

@@ -85,7 +85,7 @@ def _score_problems(row: Row) -> Iterator[Problem]:
             yield Problem(kind="wrong type", cause=f"'score' is {number}; it must be finite")
 
 
-# ---- Head
+# ---- head
 
 
 class BiHead(Head):

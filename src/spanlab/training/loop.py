@@ -70,9 +70,9 @@ class Training(Generic[Batch]):
         """Restore the newest intact checkpoint, if there is one; returns notes for the user."""
         checkpoints = self.run.checkpoints
         snapshot = checkpoints.newest()
-        notes = tuple(f"{reason}; using an earlier one" for reason in checkpoints.damaged.values())
+        notes = tuple(f"{reason}; skipped" for reason in checkpoints.damaged.values())
         if snapshot is None:
-            return (*notes, "no checkpoint found; starting from the first step")
+            return (*notes, "no intact checkpoint found; starting from the first step")
         restore_snapshot(self._state, snapshot)
         self.progress = snapshot.progress
         self._spikes.recent = snapshot.progress.recent_loss

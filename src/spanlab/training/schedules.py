@@ -14,15 +14,12 @@ from spanlab.training.config import TrainingConfig
 
 def learning_rate_factor(step: int, total: int, config: TrainingConfig) -> float:
     """The factor on `lr` in step `step` (from 0) of `total`."""
-    warmup = _warmup_steps(total, config)
+    warmup = round(config.warmup if config.warmup >= 1 else config.warmup * total)
     if step < warmup:
         return (step + 1) / warmup
     remaining = _remaining(step, total, warmup, config)
     return config.final_lr + (1 - config.final_lr) * remaining
 
-
-def _warmup_steps(total: int, config: TrainingConfig) -> int:
-    return round(config.warmup if config.warmup >= 1 else config.warmup * total)
 
 
 def _remaining(step: int, total: int, warmup: int, config: TrainingConfig) -> float:

@@ -28,7 +28,7 @@ class StepData(Protocol[Batch]):
         """The micro-batches of step `step` (from 0) for process `rank` of `world_size`.
 
         All processes together see the same samples whatever `world_size` is. Every process gets the same number of
-        micro-batches; one may hold no targets, but never no samples.
+        micro-batches, each with at least one sample, though perhaps without targets.
         """
 
     def epoch(self, step: int) -> float:

@@ -45,7 +45,7 @@ class FinetuningJob:
     """The labelled file; for `multitask` the YAML list of tasks."""
     dev: str | None = None
     add_as: str | None = None
-    """Add the task to those of the model under this name; None makes a model for the task alone."""
+    """Add the task to those of the model under this name; None: a model with this task only."""
     config: RunConfig
     out: str
     resume: bool = False

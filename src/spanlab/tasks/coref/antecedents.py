@@ -1,9 +1,9 @@
 """Scores of mentions and of their antecedents: coarse scores for all pairs, fine ones for the few best.
 
-Of M mentions of one document, in the order of the text, each is given the best K earlier ones with scores, where 0 is
+Each of the M mentions of a document, in the order of the text, gets the K best earlier mentions with their scores; 0 is
 the score of having no antecedent (Lee et al. 2018). Coarse scores are bilinear and computed a block of rows at a time,
-so that memory does not grow with the square of a document; fine ones come from a network on both vectors, their
-product, and the properties of the pair.
+so that memory does not grow with the square of the document's length; fine scores come from a network on both vectors,
+their product, and the properties of the pair.
 
 Shapes: N tokens, D width of the encoder, S spans, M mentions, K antecedents, F features of a span's vector, R rows of a
 block, E features of a pair's property, H inner width of the networks.
@@ -97,8 +97,8 @@ class Antecedents:
 
 def distance_bucket(distance: Tensor) -> Tensor:
     """0 to 4 as they are; beyond, a bucket for each doubling, up to 64 and more."""
-    doubled = torch.floor(torch.log2(distance.clamp(min=1).double())).long() + 3
-    return torch.where(distance <= 4, distance, doubled).clamp(0, DISTANCES - 1)
+    log_bucket = torch.floor(torch.log2(distance.clamp(min=1).double())).long() + 3
+    return torch.where(distance <= 4, distance, log_bucket).clamp(0, DISTANCES - 1)
 
 
 def compare_spelling(mention_S2: Tensor, antecedent_S2: Tensor) -> Tensor:
@@ -183,7 +183,7 @@ def _best_of_block(
 
 
 class FineScorer(nn.Module):
-    """A network on [i; j; i∘j; properties of the pair]; what depends on one mention alone is computed once for it."""
+    """A network on [i; j; i∘j; properties of the pair]; terms of i or j alone are computed once a mention."""
 
     def __init__(
         self,

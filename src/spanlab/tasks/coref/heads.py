@@ -191,7 +191,7 @@ class CorefHead(Head):
         candidate_C = self.mentions(hidden_ND, spans, rows=rows.candidates)
         kept = self.keep(sample, candidate_C.detach().float().cpu().numpy())
         kept_M = torch.from_numpy(kept).to(candidate_C.device)
-        # A mention that the user gave is one, whatever the score says.
+        # Mentions given by the user count as mentions whatever their score.
         mention_M = torch.where(features["given"][kept_M], candidate_C[kept_M].clamp(min=0), candidate_C[kept_M])
         mentions = spans.select(kept_M)
         vectors_MF = self.mentions.vectors(hidden_ND, mentions)
@@ -220,7 +220,7 @@ class CorefHead(Head):
         return score_MK
 
     def _tokens(self, states_ND: Tensor, features: Mapping[str, Tensor]) -> Tensor:
-        """(N, D) hidden states of the document's tokens; where two segments hold one, both through the gate."""
+        """(N, D) hidden states of the document's tokens; with overlapping segments, both states through the gate."""
         first_ND = states_ND.index_select(0, features["positions"])
         if self.gate is None:
             return first_ND

@@ -168,7 +168,7 @@ class Coreference(Task[CorefExample, CorefResult]):
             cause = f"the mention {text!r} ({starts[index]} to {ends[index]}) begins or ends inside a unit"
             raise example.row.error(cause, "correct it, or use units=character or data.bad_rows=drop")
 
-    # ---- Head
+    # ---- head
 
     @override
     def head(self, encoder: Encoder) -> CorefHead:

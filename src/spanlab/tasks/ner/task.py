@@ -120,7 +120,7 @@ class NamedEntities(Task[NerExample, NerResult]):
                 truncated=window.truncated,
             )
 
-    # ---- Head
+    # ---- head
 
     @override
     def head(self, encoder: Encoder) -> Head:

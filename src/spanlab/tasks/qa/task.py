@@ -110,7 +110,7 @@ class QuestionAnswering(Task[QaExample, QaResult]):
                     truncated=window.truncated or len(question) > limit,
                 )
 
-    # ---- Head
+    # ---- head
 
     @override
     def head(self, encoder: Encoder) -> Head:

@@ -1,8 +1,8 @@
 """`head=markers`: given entities, the text encoded once for each pair, with the pair marked, and classified as a whole.
 
 A pair is either two entities in the order of the text, whose class includes the direction (SemEval-2010 task 8), or a
-head and a tail that are marked as such (TACRED), which takes two sequences a pair. transformers has a class for such a
-model.
+head and a tail that are marked as such (TACRED), which takes two sequences a pair. The head is
+transformers' sequence classifier.
 
 In a text longer than the model's sequences, each pair is classified in the window around it. A pair too far apart for
 one window is not classified, and has no relation.
@@ -35,7 +35,7 @@ Pair = tuple[int, int]
 
 
 class MarkedPairs(RelationMethod):
-    """A sample for each pair of an example that a window can hold."""
+    """A sample for each pair of an example that fits into a window."""
 
     has_threshold = False
 
@@ -54,7 +54,7 @@ class MarkedPairs(RelationMethod):
             yield from self._encode_example(index, example, tokens, windower, markers, targets)
 
     def _targets(self, example: RelationExample) -> dict[Pair, int]:
-        """The class of each pair that has a relation; of several the first, unless that is refused."""
+        """The class of each pair that has a relation; of several relations the first, or an error (data.bad_rows)."""
         pairs = set(self._classes.pairs(example.entities or ()))
         targets: dict[Pair, int] = {}
         for relation in example.relations:

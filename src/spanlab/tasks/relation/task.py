@@ -118,7 +118,7 @@ class Relations(Task[RelationExample, RelationResult]):
                 raise example.row.error("'entities' is missing, and this model does not predict them", fix)
         return list(self._method.encode(examples, windower, labelled=labelled))
 
-    # ---- Head
+    # ---- head
 
     @override
     def head(self, encoder: Encoder) -> Head:

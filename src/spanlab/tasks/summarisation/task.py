@@ -119,7 +119,7 @@ class Summarisation(Task[SummaryExample, SummaryResult]):
         assert self.config.limit is not None, "decided by `fit`"
         return Limit(amount=self.config.limit, unit=self.config.limit_by)
 
-    # ---- Head
+    # ---- head
 
     @override
     def head(self, encoder: Encoder) -> SentenceHead:
