@@ -96,7 +96,6 @@ class QuickstartFolder:
             pass
         raise InputError("not the journal of a quickstart", path=path, fix="start over with --overwrite")
 
-
     def _write(self) -> None:
         journal = {"format_version": FORMAT_VERSION, "settings": _comparable(self.settings), "seconds": self._seconds}
         write_json(self.path / JOURNAL, journal)

@@ -21,7 +21,6 @@ def learning_rate_factor(step: int, total: int, config: TrainingConfig) -> float
     return config.final_lr + (1 - config.final_lr) * remaining
 
 
-
 def _remaining(step: int, total: int, warmup: int, config: TrainingConfig) -> float:
     """The schedule after the warm-up, falling from 1 to 0."""
     if config.schedule == "constant":
