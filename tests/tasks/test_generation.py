@@ -63,7 +63,7 @@ def test_the_layout() -> None:
     sequence = samples[0].sequences[0]
     assert sequence.ids.tolist() == [*source, END, *target]
     assert sequence.prefix == len(source) + 1
-    assert samples[0].targets["places"].tolist() == list(range(len(source), len(source) + 1 + len(target)))
+    assert samples[0].targets["positions"].tolist() == list(range(len(source), len(source) + 1 + len(target)))
     assert samples[0].targets["next"].tolist() == [*target, END]
     asked = task.encode(examples, frame(), labelled=False)
     assert [sample.example for sample in asked] == [0, 1, 2]
@@ -192,14 +192,14 @@ def test_what_is_too_long_is_refused_or_cut_on_request() -> None:
 def test_settings_and_models_that_cannot_be_meant() -> None:
     with pytest.raises(ConfigError, match=r"there are no windows over it; use data\.long_text=truncate or error"):
         GenerationConfig(data=TaskDataConfig(long_text="windows"))
-    with pytest.raises(ConfigError, match="leaves no room for a source"):
+    with pytest.raises(ConfigError, match="leaves no tokens for a source"):
         GenerationConfig(max_new_tokens=511)
     with pytest.raises(ConfigError, match="'beams' is 0"):
         GenerationConfig(beams=0)
     task, examples = fit()
     with pytest.raises(ConfigError, match="this bert encoder is bidirectional"):
         task.head(tiny_encoder(TOKENIZER))
-    with pytest.raises(ConfigError, match="no room for a source beside its target"):
+    with pytest.raises(ConfigError, match="leave none for a source beside its target"):
         task.encode(examples, frame(12), labelled=False)
 
 

@@ -51,16 +51,16 @@ def test_parts_learn_and_the_encoder_and_other_tasks_stay_bit_for_bit() -> None:
     encoder.requires_grad_(False)
     adapters = TaskAdapters(encoder, ALL_PARTS)
     network = MultiTaskNetwork(encoder, heads, adapters={"new": adapters}).eval()
-    said = network(batch_for("old"), answer=True)
-    said_by_new = network(batch_for("new"), answer=True)
+    said = network(batch_for("old"), return_logits=True)
+    said_by_new = network(batch_for("new"), return_logits=True)
     optimiser = torch.optim.SGD([weight for weight in network.parameters() if weight.requires_grad], lr=0.5)
     for _ in range(3):
         optimiser.zero_grad()
         network(batch_for("new")).value.backward()
         optimiser.step()
     assert all(torch.equal(before[name], weight) for name, weight in encoder.state_dict().items())
-    assert torch.equal(network(batch_for("old"), answer=True), said)
-    assert not torch.allclose(network(batch_for("new"), answer=True), said_by_new)
+    assert torch.equal(network(batch_for("old"), return_logits=True), said)
+    assert not torch.allclose(network(batch_for("new"), return_logits=True), said_by_new)
     moved = {name for name, weight in adapters.named_parameters() if weight.grad is not None and weight.grad.any()}
     assert {name.partition(".")[0] for name in moved} == {"adapters", "pooler", "embedding_E"}
 
@@ -73,7 +73,7 @@ def test_long_batches_run_in_turn_with_the_same_parts() -> None:
         torch.nn.init.normal_(adapter.up)  # type: ignore[arg-type]
     whole, parts = (
         encode_samples(encoder, batch, adapters=adapters),
-        encode_samples(encoder, batch, adapters=adapters, most_tokens=1),
+        encode_samples(encoder, batch, adapters=adapters, max_tokens=1),
     )
     torch.testing.assert_close(whole.hidden_ND, parts.hidden_ND)
     torch.testing.assert_close(whole.pooled_BD, parts.pooled_BD)

@@ -107,7 +107,7 @@ def test_tasks_by_name_and_together(model: Predictor) -> None:
     assert model.predict([INPUT, INPUT], task=["who"])[1]["who"].id == "1"
     with pytest.raises(InputError, match=r"no task 'topic' \(did you mean 'topics'\?\); there are topics, names"):
         model.predict(TEXT, task=["topic"])
-    with pytest.raises(InputError, match="the model's tasks are topics, names, alike, who; name one of them"):
+    with pytest.raises(InputError, match="the model's tasks are topics, names, alike, who; choose one with --task"):
         model.predict(TEXT)
     with pytest.raises(InputError, match="similarity takes text_a and text_b, and this has 1 parts; give mappings"):
         model.predict(TEXT, task="all")

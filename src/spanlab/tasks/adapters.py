@@ -1,7 +1,7 @@
 """Which weights of an encoder are trained: all, the upper layers, or LoRA adapters; and adapters per task.
 
 LoRA (Hu et al. 2021) adds `B·A·α/r` to a frozen matrix; B starts at zero, so nothing changes before the first step. It
-is a parametrisation of the weight, so that fused kernels see the sum, too; on saving, it is merged.
+is a parametrisation of the weight, so fused kernels use the sum, too; it is merged on saving.
 """
 
 import copy
@@ -45,8 +45,8 @@ def adapt(encoder: Encoder, tuning: TuningConfig) -> None:
         if encoder.pooler is not None:  # trained like a head
             encoder.pooler.requires_grad_(True)
         for module in matrices_of(encoder).values():
-            change = LowRank(module.weight, tuning.lora, tuning.lora_alpha)
-            parametrize.register_parametrization(module, "weight", change)
+            update = LowRank(module.weight, tuning.lora, tuning.lora_alpha)
+            parametrize.register_parametrization(module, "weight", update)
 
 
 def merged(encoder: Encoder) -> Encoder:
@@ -57,12 +57,12 @@ def merged(encoder: Encoder) -> Encoder:
     for parent in list(plain.modules()):
         for name, module in parent.named_children():
             if isinstance(module, nn.Linear) and parametrize.is_parametrized(module):
-                setattr(parent, name, _plain(module))
+                setattr(parent, name, _merge_layer(module))
     return plain
 
 
-def _plain(module: nn.Linear) -> nn.Linear:
-    """The layer with its adapter merged. (torch's own removal would change the class that copies share.)"""
+def _merge_layer(module: nn.Linear) -> nn.Linear:
+    """The layer with its adapter merged; torch's `remove_parametrizations` would change the class that copies share."""
     linear = nn.Linear(module.in_features, module.out_features, bias=module.bias is not None)
     linear.weight = nn.Parameter(module.weight.detach().clone())
     linear.bias = module.bias
@@ -74,7 +74,7 @@ def _freeze(encoder: Encoder, count: int) -> None:
     if not stack:
         raise ConfigError("tuning.freeze is for SpanLab's own encoders", fix="use tuning.lora, or tuning.freeze=0")
     if count >= len(stack):
-        raise ConfigError(f"tuning.freeze is {count}, but the encoder has {len(stack) - 1} layers")
+        raise ConfigError(f"tuning.freeze is {count}, but the encoder has {len(stack) - 1} layers", fix="use fewer")
     for module in stack[: count + 1]:
         module.requires_grad_(False)
 
@@ -103,7 +103,7 @@ class TaskAdapterConfig:
 
 
 class TaskAdapters(nn.Module):
-    """Per-task parameters inside a shared encoder: embedding, LoRA, pooler; without effect before training."""
+    """Per-task parameters inside a shared encoder: embedding, LoRA, pooler; initialised so that they change nothing."""
 
     def __init__(self, encoder: Encoder, config: TaskAdapterConfig) -> None:
         super().__init__()
@@ -117,29 +117,29 @@ class TaskAdapters(nn.Module):
 
     @property
     def changes_hidden_states(self) -> bool:
-        """Whether hidden states differ from the encoder's own, so that no pass can be shared."""
+        """Whether hidden states differ from the encoder's own, so that tasks cannot share a pass."""
         return bool(len(self.adapters)) or self.embedding_E is not None
 
     def encode(
         self, encoder: Encoder, input_ids_N: Tensor, segment_ids_N: Tensor | None, lengths_B: Tensor
     ) -> EncoderOutput:
         """The encoder's output with these adapters."""
-        given = {"token_type_ids": segment_ids_N, "lengths": lengths_B}
+        inputs = {"token_type_ids": segment_ids_N, "lengths": lengths_B}
         if self.embedding_E is None:
-            given["input_ids"] = input_ids_N
+            inputs["input_ids"] = input_ids_N
         else:
-            given["inputs_embeds"] = F.embedding(input_ids_N, encoder.word_table) + self.embedding_E
+            inputs["inputs_embeds"] = F.embedding(input_ids_N, encoder.word_table) + self.embedding_E
         if not len(self.adapters):
-            output: EncoderOutput = encoder(**given)
+            output: EncoderOutput = encoder(**inputs)
         else:
-            output = functional_call(encoder, self._weights(encoder), kwargs=given)
+            output = functional_call(encoder, self._weights(encoder), kwargs=inputs)
         starts_B = torch.cumsum(lengths_B, 0) - lengths_B
         return EncoderOutput(hidden=output.hidden, pooled=self.pooled(output.hidden, starts_B, output.pooled))
 
-    def pooled(self, hidden_ND: Tensor, starts_B: Tensor, otherwise: Tensor | None) -> Tensor | None:
-        """(B, D) by the task's own pooler; `otherwise` if it has none."""
+    def pooled(self, hidden_ND: Tensor, starts_B: Tensor, default: Tensor | None) -> Tensor | None:
+        """(B, D) the output of the task's own pooler; `default` if it has none."""
         if self.pooler is None:
-            return otherwise
+            return default
         return torch.tanh(self.pooler(hidden_ND.index_select(0, starts_B)))
 
     def _weights(self, encoder: Encoder) -> dict[str, Tensor]:

@@ -1,10 +1,10 @@
-"""Classification: one label a text, or several, of sentences and of documents of any length.
+"""Classification: one label per text or a set of labels, for sentences and documents of any length.
 
 A text enters; its label leaves with a score for every label. A long text is computed in windows: in training each
 window carries the text's label, in prediction the logits of the windows are averaged. The head is the one that
 transformers has for sequences, so a model of this task loads there.
 
-Shapes: S samples, L labels.
+Shapes: S samples, L labels, E examples.
 """
 
 from collections import Counter
@@ -70,8 +70,8 @@ class ClassificationExample:
     id: str | None
     text: str
     labels: tuple[str, ...] = ()
-    several: bool = False
-    """Whether the row has a set of labels, which may be empty."""
+    multi_label: bool = False
+    """Whether `labels` is a set of any size, from the field `labels`, and not the one `label`."""
 
 
 def _set_problems(value: object) -> Iterator[Problem]:
@@ -81,7 +81,7 @@ def _set_problems(value: object) -> Iterator[Problem]:
         yield Problem(kind="wrong type", cause=f"'labels' is {clip_repr(value)}; it must be a list of labels")
     elif len(set(map(str, value))) < len(value):
         yield Problem(
-            kind="doubled label", cause=f"'labels' is {clip_repr(value)}, which repeats a label", serious=False
+            kind="duplicate label", cause=f"'labels' is {clip_repr(value)}, which repeats a label", serious=False
         )
 
 
@@ -159,7 +159,7 @@ class Classification(Task[ClassificationExample, ClassificationResult | LabelSet
     @property
     @override
     def primary(self) -> str:
-        """How many texts are right; with sets of labels, micro F1."""
+        """Accuracy; micro F1 of label sets."""
         return "f1" if self.config.multi_label else "accuracy"
 
     @classmethod
@@ -176,21 +176,21 @@ class Classification(Task[ClassificationExample, ClassificationResult | LabelSet
     @classmethod
     @override
     def parse(cls, row: Row, *, labelled: bool) -> ClassificationExample:
-        several = "labels" in row.values and "label" not in row.values
+        multi_label = "labels" in row.values and "label" not in row.values
         labels: tuple[str, ...] = ()
         if labelled:
-            value = row.values["labels" if several else "label"]
-            labels = _read_set(value) if several else (str(value).strip(),)
-        return ClassificationExample(id=read_id(row), text=row.values["text"], labels=labels, several=several)
+            value = row.values["labels" if multi_label else "label"]
+            labels = _read_set(value) if multi_label else (str(value).strip(),)
+        return ClassificationExample(id=read_id(row), text=row.values["text"], labels=labels, multi_label=multi_label)
 
     @classmethod
     @override
     def fit(cls, config: ClassificationConfig, examples: Sequence[ClassificationExample]) -> Self:
         """All labels that occur, in alphabetical order."""
-        several = any(example.several for example in examples)
+        multi_label = any(example.multi_label for example in examples)
         if config.multi_label is None:
-            config = replace(config, multi_label=several)
-        if several and not config.multi_label:
+            config = replace(config, multi_label=multi_label)
+        if multi_label and not config.multi_label:
             raise InputError("the file has 'labels', a set for each text", fix="use multi_label=true, or write 'label'")
         counts = Counter(label for example in examples for label in example.labels)
         if len(counts) < (1 if config.multi_label else 2):
@@ -273,7 +273,7 @@ class Classification(Task[ClassificationExample, ClassificationResult | LabelSet
         """With sets of labels, the threshold that gives the best micro F1; of equals the one nearest to a half."""
         if not self.config.multi_label:
             return self
-        scores_EL = 1 / (1 + np.exp(-np.stack([np.mean(each, axis=0, dtype=np.float64) for each in outputs])))
+        scores_EL = 1 / (1 + np.exp(-np.stack([np.mean(windows, axis=0, dtype=np.float64) for windows in outputs])))
         gold_EL = np.concatenate([self._targets(example)["labels"] for example in examples]) > 0.5
         best = max(_THRESHOLDS, key=lambda t: (_micro_f1(gold_EL, scores_EL > t), -abs(t - 0.5)))
         fitted = replace(self.fitted, thresholds={_THRESHOLD: best})
@@ -285,9 +285,9 @@ class Classification(Task[ClassificationExample, ClassificationResult | LabelSet
     def read_result(
         self, row: Row, index: int, example: ClassificationExample
     ) -> ClassificationResult | LabelSetResult:
-        """From `label`, or from `labels` where a text has several."""
+        """From `label`, or from `labels` if the example has a label set."""
         name = result_id(index, example.id)
-        if example.several:
+        if example.multi_label:
             for problem in _set_problems(row.values.get("labels")):
                 raise problem.error(row)
             return LabelSetResult(id=name, labels=_read_set(row.values["labels"]))
@@ -308,24 +308,24 @@ class Classification(Task[ClassificationExample, ClassificationResult | LabelSet
             metrics, table = score_label_sets(gold_sets, sets), label_set_table(gold_sets, sets)
         else:
             gold = [example.labels[0] for example in examples]
-            found = [result.label for result in results if isinstance(result, ClassificationResult)]
-            metrics, table = score_classes(gold, found), class_table(gold, found)
-        confusion = None if sets else confusion_matrix(gold, found)
+            predicted = [result.label for result in results if isinstance(result, ClassificationResult)]
+            metrics, table = score_classes(gold, predicted), class_table(gold, predicted)
+        confusion = None if sets else confusion_matrix(gold, predicted)
         return Scores(task=self.name, count=len(examples), metrics=metrics, per_label=table, confusion=confusion)
 
     @override
     def mistake(self, example: ClassificationExample, result: ClassificationResult | LabelSetResult) -> Mistake | None:
-        """A label that is not the right one, or a set with one too many or too few."""
-        found = result.labels if isinstance(result, LabelSetResult) else (result.label,)
-        wrong = set(found) ^ set(example.labels)
+        """A wrong label, or a label set that is not exactly right."""
+        predicted = result.labels if isinstance(result, LabelSetResult) else (result.label,)
+        wrong = set(predicted) ^ set(example.labels)
         if not wrong:
             return None
-        badness = max(abs(result.scores.get(label, 1.0) - (label not in found)) for label in wrong)
+        badness = max(abs(result.scores.get(label, 1.0) - (label not in predicted)) for label in wrong)
         shown, gold = escape(example.text), ", ".join(example.labels)
-        return Mistake(badness=badness, shown=shown, gold=gold, predicted=", ".join(found))
+        return Mistake(badness=badness, shown=shown, gold=gold, predicted=", ".join(predicted))
 
 
-def _micro_f1(gold_EL: Flags, found_EL: Flags) -> float:
-    right = int((gold_EL & found_EL).sum())
-    both = int(gold_EL.sum() + found_EL.sum())
-    return 2 * right / both if both else 0.0
+def _micro_f1(gold_EL: Flags, predicted_EL: Flags) -> float:
+    correct = int((gold_EL & predicted_EL).sum())
+    total = int(gold_EL.sum() + predicted_EL.sum())
+    return 2 * correct / total if total else 0.0

@@ -19,10 +19,10 @@ class TaskDataConfig(Bounded):
     """The `data` section: how files are read and how text becomes sequences."""
 
     columns: tuple[str, ...] = ()
-    """Which column of a table is which field: `review:text` by its header; without one, and for `word` and `tag` in a
-    column file, all from the left, where `_` skips one."""
+    """The columns of a file: `review:text` maps a column name to a field; without a header, and for `word` and `tag`
+    of CoNLL columns, all columns from the left, `_` to skip one."""
     length: Annotated[int, AtLeast(8)] = 512
-    """Tokens of a sequence, special ones included; a model with fewer positions takes what it can."""
+    """Maximum tokens of a sequence, special tokens included; at most the model's number of positions."""
     stride: Annotated[int, AtLeast(1)] | None = None
     """Tokens from the start of a window to the start of the next; None: half of the window's text tokens."""
     long_text: LongText = "windows"
@@ -30,8 +30,8 @@ class TaskDataConfig(Bounded):
     bad_rows: Literal["refuse", "drop"] = "refuse"
     """Examples with a problem: stop at the first, or drop and count them."""
     batch_tokens: Annotated[int, AtLeast(1)] = 4096
-    """The most tokens computed at once: larger batches are cut into micro-batches, with the same result. A CPU is no
-    faster with more, and attention's memory grows with it: 32 windows of 384 at once are 7 GB in a small model."""
+    """Maximum tokens in memory at once: larger batches are split into micro-batches, with the same result. A CPU is
+    not faster with more, and memory grows with it: 32 windows of 384 tokens take 7 GB in a small model."""
     group_by_length: bool = True
     """Draw the samples of a step from those of similar length."""
 

@@ -1,4 +1,4 @@
-"""Files to examples: rows read, checked and counted, before anything is trained or scored."""
+"""Files to examples and examples to samples: rows are read, validated, parsed and encoded; errors name the row."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -47,10 +47,12 @@ def read_labelled(task: type[AnyTask], path: str, data: TaskDataConfig) -> Examp
             dropped[problem.kind] += 1
         else:
             error = problem.error(row)
-            fix = "; ".join(part for part in (problem.fix, "or drop such examples by data.bad_rows=drop") if part)
+            fix = "; ".join(part for part in (problem.fix, "or drop such examples with data.bad_rows=drop") if part)
             raise InputError(error.cause, path=row.path, line=row.line, fix=fix)
     if not examples:
-        raise InputError(f"all {dropped.total()} examples have problems", path=path, fix="see spanlab data check")
+        raise InputError(
+            f"all {dropped.total()} examples have problems", path=path, fix="list them with spanlab data check"
+        )
     return Examples(path=path, examples=tuple(examples), rows=tuple(rows), dropped=dict(dropped))
 
 
@@ -65,14 +67,14 @@ def read_unlabelled(task: type[AnyTask], path: str, columns: Sequence[str] = ())
     return Examples(path=path, examples=examples, rows=tuple(rows))
 
 
-def fit_task(task: type[AnyTask], config: TaskConfig, found: Examples) -> AnyTask:
+def fit_task(task: type[AnyTask], config: TaskConfig, data: Examples) -> AnyTask:
     """The task fitted on the training examples; an error about all of them names their file."""
     try:
-        return task.fit(config, found.examples)
+        return task.fit(config, data.examples)
     except InputError as error:
         if error.path is not None:
             raise
-        raise InputError(error.cause, path=found.path, fix=error.fix) from None
+        raise InputError(error.cause, path=data.path, fix=error.fix) from None
 
 
 def encode_examples(
@@ -92,16 +94,16 @@ def encode_examples(
         raise
 
 
-def check_known_labels(task: AnyTask, found: Examples) -> None:
+def check_known_labels(task: AnyTask, data: Examples) -> None:
     """Raise an error for a label that training has not seen, with the nearest known one."""
     known = {*task.fitted.labels, *task.fitted.entity_labels}
-    for example, row in zip(found.examples, found.rows, strict=True):
+    for example, row in zip(data.examples, data.rows, strict=True):
         for label in task.gold_labels(example):
             if label not in known:
-                fix = f"correct it, or train with it; known are {_listed(sorted(known))}"
+                fix = f"correct it, or add training examples of it; known are {_list_names(sorted(known))}"
                 raise row.error(f"unknown label '{label}'{did_you_mean(label, known)}", fix)
 
 
-def _listed(names: Sequence[str]) -> str:
+def _list_names(names: Sequence[str]) -> str:
     more = f" and {len(names) - 10} more" if len(names) > 10 else ""
     return ", ".join(names[:10]) + more

@@ -31,7 +31,7 @@ _NEVER = -1e4
 """The logit of a tag that the head cannot predict."""
 
 
-def foreign_tasks(model: Model, folder: Path) -> tuple[dict[str, AnyTask], Model]:
+def derive_tasks(model: Model, folder: Path) -> tuple[dict[str, AnyTask], Model]:
     """The tasks by name, empty for an encoder without a head, and the model with its token head reordered."""
     sequence, token = model.heads.get("sequence"), model.heads.get("token")
     if isinstance(sequence, SequenceHead):

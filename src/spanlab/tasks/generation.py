@@ -36,66 +36,6 @@ from spanlab.text import Tokenizer
 from spanlab.text.words import script_language, word_spans
 from spanlab.training.config import TrainingConfig
 
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class NextTokens:
-    """What the next tokens are predicted from."""
-
-    hidden_KD: Tensor
-    word_table_VE: Tensor
-
-
-class GenerationHead(Head):
-    """GPT's own output: the word table."""
-
-    generates = True
-
-    def __init__(self, encoder: Encoder, decoding: DecodingConfig) -> None:
-        super().__init__()
-        self.layer = CausalLMHead(encoder.config)
-        self.decoding = decoding
-
-    @property
-    @override
-    def standard(self) -> StandardHead:
-        """The head of a causal model in transformers."""
-        return StandardHead(kind="clm", layer=self.layer)
-
-    @override
-    def count(self, batch: SampleBatch) -> int:
-        """The tokens of the targets, with those that end them."""
-        return sum(len(sample.targets["next"]) for sample in batch.samples)
-
-    @override
-    def forward(self, encoded: Encoded) -> NextTokens:
-        """The hidden states before each token of the targets."""
-        assert encoded.word_table_VE is not None, "the task takes causal encoders alone"
-        batch = encoded.batch
-        counts_B = batch.lengths_B.new_tensor([len(sample.targets["next"]) for sample in batch.batch.samples])
-        place_K = batch.targets["places"] + torch.repeat_interleave(batch.starts, counts_B)
-        return NextTokens(hidden_KD=encoded.hidden_ND.index_select(0, place_K), word_table_VE=encoded.word_table_VE)
-
-    @override
-    def loss(self, found: NextTokens, batch: TensorBatch) -> ObjectiveLoss:
-        """Cross-entropy, summed over the tokens of the targets."""
-        return causal_lm_loss(self.layer, found.hidden_KD, found.word_table_VE, batch.targets["next"])
-
-    @override
-    def metrics(self, loss: ObjectiveLoss) -> dict[str, float]:
-        """Mean loss, accuracy and perplexity of a token."""
-        return token_metrics(loss)
-
-    @override
-    def generate(self, encoder: Encoder, batch: TensorBatch) -> list[Decoded]:
-        prompts = [sequence.ids.tolist() for sequence in batch.batch.sequences]
-        config = replace(self.decoding, stop_ids=(int(batch.features["end"][0]),))
-        return generate_ids(encoder, self.layer, prompts, config, prompts_see_all=batch.prefixes_B is not None)
-
-    @override
-    def split(self, found: list[Decoded], batch: TensorBatch) -> list[Decoded]:
-        return found
-
-
 # ---- Config
 
 
@@ -117,18 +57,19 @@ class GenerationConfig(TaskConfig):
     training: TrainingConfig = field(default_factory=lambda: TrainingConfig(lr=6.25e-5, batch_size=32, epochs=3.0))
 
     def __post_init__(self) -> None:
-        self.decoding()
+        super().__post_init__()
+        self.decoding()  # checks its own settings
         if self.data.long_text == "windows":
             cause = "a target is generated from the whole source, so there are no windows over it"
             raise ConfigError(cause, fix="use data.long_text=truncate or error")
         if self.max_new_tokens + 2 > self.data.length:
             cause = (
-                f"max_new_tokens {self.max_new_tokens} leaves no room for a source in data.length {self.data.length}"
+                f"max_new_tokens {self.max_new_tokens} leaves no tokens for a source in data.length {self.data.length}"
             )
-            raise ConfigError(cause)
+            raise ConfigError(cause, fix="use a smaller max_new_tokens or a larger data.length")
 
     def decoding(self) -> DecodingConfig:
-        """The settings of the search for a target."""
+        """The settings with which targets are generated."""
         return DecodingConfig(
             max_new_tokens=self.max_new_tokens,
             temperature=0.0,
@@ -154,7 +95,7 @@ class GenerationExample:
 def _target_problems(row: Row) -> Iterator[Problem]:
     targets = _alternatives(row.values.get("target"))
     if not targets:
-        yield Problem(kind="empty text", cause="'target' is an empty list", fix="write one, or leave the example out")
+        yield Problem(kind="empty text", cause="'target' is an empty list", fix="write one, or remove the example")
     for target in targets:
         yield from text_problems(Row(values={"target": target}), "target")
 
@@ -165,8 +106,8 @@ def _source(row: Row) -> Any:  # noqa: ANN401 (anything JSON holds)
 
 def _joined(source: Any) -> Any:  # noqa: ANN401
     """A list of sentences as one text; anything else as it is."""
-    is_list = isinstance(source, list | tuple) and all(isinstance(each, str) for each in source)
-    return " ".join(each.strip() for each in source if each.strip()) if is_list else source
+    is_list = isinstance(source, list | tuple) and all(isinstance(sentence, str) for sentence in source)
+    return " ".join(sentence.strip() for sentence in source if sentence.strip()) if is_list else source
 
 
 def _alternatives(target: Any) -> list[Any]:  # noqa: ANN401
@@ -177,10 +118,72 @@ def _alternatives(target: Any) -> list[Any]:  # noqa: ANN401
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class WrittenSample(Sample):
+class GenerationSample(Sample):
     """A sample with the tokenizer that decodes its output."""
 
     tokenizer: Tokenizer
+
+
+# ---- Head
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class NextTokens:
+    """The hidden states of the positions before target tokens, and the output embeddings."""
+
+    hidden_KD: Tensor
+    word_table_VE: Tensor
+
+
+class GenerationHead(Head):
+    """The language model head of a causal encoder, whose output embeddings are the word table."""
+
+    generates = True
+
+    def __init__(self, encoder: Encoder, decoding: DecodingConfig) -> None:
+        super().__init__()
+        self.layer = CausalLMHead(encoder.config)
+        self.decoding = decoding
+
+    @property
+    @override
+    def standard(self) -> StandardHead:
+        """The head of a causal model in transformers."""
+        return StandardHead(kind="clm", layer=self.layer)
+
+    @override
+    def count(self, batch: SampleBatch) -> int:
+        """The tokens of the targets, end tokens included."""
+        return sum(len(sample.targets["next"]) for sample in batch.samples)
+
+    @override
+    def forward(self, encoded: Encoded) -> NextTokens:
+        """The hidden states before each token of the targets."""
+        assert encoded.word_table_VE is not None, "the task accepts only causal encoders"
+        batch = encoded.batch
+        counts_B = batch.lengths_B.new_tensor([len(sample.targets["next"]) for sample in batch.batch.samples])
+        position_K = batch.targets["positions"] + torch.repeat_interleave(batch.starts, counts_B)
+        return NextTokens(hidden_KD=encoded.hidden_ND.index_select(0, position_K), word_table_VE=encoded.word_table_VE)
+
+    @override
+    def loss(self, states: NextTokens, batch: TensorBatch) -> ObjectiveLoss:
+        """Cross-entropy, summed over the tokens of the targets."""
+        return causal_lm_loss(self.layer, states.hidden_KD, states.word_table_VE, batch.targets["next"])
+
+    @override
+    def metrics(self, loss: ObjectiveLoss) -> dict[str, float]:
+        """Mean loss, accuracy and perplexity of a token."""
+        return token_metrics(loss)
+
+    @override
+    def generate(self, encoder: Encoder, batch: TensorBatch) -> list[Decoded]:
+        prompts = [sequence.ids.tolist() for sequence in batch.batch.sequences]
+        config = replace(self.decoding, stop_ids=(int(batch.features["end"][0]),))
+        return generate_ids(encoder, self.layer, prompts, config, prompts_see_all=batch.prefixes_B is not None)
+
+    @override
+    def split(self, decoded: list[Decoded], batch: TensorBatch) -> list[Decoded]:
+        return decoded
 
 
 # ---- decode
@@ -192,9 +195,9 @@ class GenerationResult(Result):
 
     text: str
     ended: Ending = "stop"
-    """At the end token, at `max_new_tokens`, or at the last position."""
+    """Why generation ended: at the end token, at `max_new_tokens`, or at the last position."""
     log_probability: float | None = None
-    """Of the text under the model; None for another system's."""
+    """Of the text under the model; None for the text of another system."""
     source: str = field(default="", metadata={"json": False})
 
     def to_html(self) -> str:
@@ -243,34 +246,37 @@ class Generation(Task[GenerationExample, GenerationResult]):
 
     @override
     def encode(self, examples: Sequence[GenerationExample], windower: Windower, *, labelled: bool) -> list[Sample]:
-        """A sample a target, or, without targets, a sample a source."""
-        sources = [tokens.ids.astype(np.int64) for tokens in windower.tokenize([each.source for each in examples])]
-        written = windower.tokenize([target for each in examples for target in each.targets]) if labelled else []
-        targets = iter([tokens.ids.astype(np.int64) for tokens in written])
+        """One sample per target, or, without `labelled`, one per source."""
+        sources = [
+            tokens.ids.astype(np.int64) for tokens in windower.tokenize([example.source for example in examples])
+        ]
+        texts = [target for example in examples for target in example.targets] if labelled else []
+        targets = iter([tokens.ids.astype(np.int64) for tokens in windower.tokenize(texts)])
         samples: list[Sample] = []
-        for number, example in enumerate(examples):
-            ids, cut = self._fit(sources[number], windower, "source", self._room(windower))
+        for index, example in enumerate(examples):
+            ids, cut = self._truncate(sources[index], windower, "source", self._source_length(windower))
             for target in [next(targets) for _ in example.targets] if labelled else [None]:
-                samples.append(self._sample(number, ids, target, windower, cut=cut))
+                samples.append(self._sample(index, ids, target, windower, cut=cut))
         return samples
 
-    def _room(self, windower: Windower) -> int:
-        """The tokens left for a source by the separator and the longest target."""
-        room = windower.length - 1 - self.config.max_new_tokens
-        if room < 1:
-            cause = f"sequences of {windower.length} tokens have no room for a source beside its target"
+    def _source_length(self, windower: Windower) -> int:
+        """The tokens of a sequence that are left for a source beside the separator and the longest target."""
+        available = windower.length - 1 - self.config.max_new_tokens
+        if available < 1:
+            cause = f"sequences of {windower.length} tokens leave none for a source beside its target"
             raise ConfigError(cause, fix="use a smaller max_new_tokens")
-        return room
+        return available
 
-    def _fit(self, ids: Integers, windower: Windower, what: str, room: int) -> tuple[Integers, bool]:
-        if len(ids) > room and windower.long_text != "truncate":
-            cause = f"a {what} has {len(ids)} tokens; the limit is {room}"
+    def _truncate(self, ids: Integers, windower: Windower, what: str, limit: int) -> tuple[Integers, bool]:
+        """At most `limit` ids, and whether some were cut off; an error unless `data.long_text` is `truncate`."""
+        if len(ids) > limit and windower.long_text != "truncate":
+            cause = f"a {what} has {len(ids)} tokens; the limit is {limit}"
             raise InputError(cause, fix="use data.long_text=truncate, or shorten it")
-        return ids[:room], len(ids) > room
+        return ids[:limit], len(ids) > limit
 
     def _sample(
-        self, number: int, source: Integers, target: Integers | None, windower: Windower, *, cut: bool
-    ) -> WrittenSample:
+        self, index: int, source: Integers, target: Integers | None, windower: Windower, *, cut: bool
+    ) -> GenerationSample:
         end = windower.tokenizer.sep_id
         if end is None:
             raise ConfigError("the tokenizer has no token that ends a text", fix="use a model whose tokenizer has one")
@@ -278,12 +284,12 @@ class Generation(Task[GenerationExample, GenerationResult]):
         targets = {}
         sequence = prompt
         if target is not None:
-            kept, shortened = self._fit(target, windower, "target", self.config.max_new_tokens)
+            kept, shortened = self._truncate(target, windower, "target", self.config.max_new_tokens)
             following = kept if shortened else np.append(kept, end)
             sequence = np.concatenate([prompt, following[:-1]])
-            targets = {"places": np.arange(len(prompt) - 1, len(sequence)), "next": following}
-        return WrittenSample(
-            example=number,
+            targets = {"positions": np.arange(len(prompt) - 1, len(sequence)), "next": following}
+        return GenerationSample(
+            example=index,
             sequences=(TokenSequence(ids=sequence, prefix=len(prompt) if self.config.prefix == "both" else 0),),
             features={"end": np.array([end])},
             targets=targets,
@@ -304,13 +310,13 @@ class Generation(Task[GenerationExample, GenerationResult]):
     def decode(
         self, index: int, example: GenerationExample, samples: Sequence[Sample], outputs: Sequence[Decoded]
     ) -> GenerationResult:
-        (sample,), (found,) = samples, outputs
-        assert isinstance(sample, WrittenSample)
+        (sample,), (decoded,) = samples, outputs
+        assert isinstance(sample, GenerationSample)
         return GenerationResult(
             **common_fields(index, example.id, samples),
-            text=sample.tokenizer.decode(found.ids, skip_special_tokens=True).strip(),
-            ended=found.ended,
-            log_probability=found.log_probability,
+            text=sample.tokenizer.decode(decoded.ids, skip_special_tokens=True).strip(),
+            ended=decoded.ended,
+            log_probability=decoded.log_probability,
             source=example.source,
         )
 
@@ -326,11 +332,12 @@ class Generation(Task[GenerationExample, GenerationResult]):
 
     @override
     def score(self, examples: Sequence[GenerationExample], results: Sequence[GenerationResult]) -> Scores:
-        """ROUGE and BLEU; of several targets the nearest counts."""
-        found = [result.text for result in results]
-        targets = [example.targets for example in examples]
-        metrics = score_rouge(targets, found, language=list(map(self._language, examples)))
-        bleu = score_bleu([[_words(target) for target in each] for each in targets], list(map(_words, found)))
+        """ROUGE and BLEU; with several targets, the best match counts."""
+        texts = [result.text for result in results]
+        references = [example.targets for example in examples]
+        metrics = score_rouge(references, texts, language=list(map(self._language, examples)))
+        reference_words = [[_words(target) for target in targets] for targets in references]
+        bleu = score_bleu(reference_words, list(map(_words, texts)))
         return Scores(task=self.name, count=len(examples), metrics={**metrics, **bleu})
 
     @override

@@ -1,8 +1,8 @@
-"""A fine-tuned model: one encoder, its tasks with their heads, and everything prediction needs, from and to a folder.
+"""A fine-tuned model: one encoder and its tasks with their heads, loaded from and saved to a folder.
 
-A model of one task whose head transformers has a class for is saved as that class; every other head lies beside the
-encoder in `heads.safetensors`, and a task's adapters under `NAME/own`. Labels, thresholds,
-window and task settings are in `spanlab.json`.
+A model of one task whose head transformers has a class for is saved as that class; all other heads are saved in
+`heads.safetensors`, and the adapters of a task there under `NAME/own`. Labels, thresholds, window and task settings are
+in `spanlab.json`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,13 +19,13 @@ from spanlab.errors import ConfigError, InputError, WeightsError, did_you_mean
 from spanlab.tasks.adapters import TaskAdapterConfig, TaskAdapters, merged
 from spanlab.tasks.base import AnyTask, FittedState, Head, StandardHead
 from spanlab.tasks.config import TaskConfig, TaskDataConfig
-from spanlab.tasks.from_transformers import foreign_tasks
+from spanlab.tasks.from_transformers import derive_tasks
 from spanlab.tasks.table import find_task
 from spanlab.tasks.windows import Windower
 from spanlab.text import Tokenizer
 
 ALL = "all"
-"""Stands for all tasks of a model where a task can be named."""
+"""In place of the name of a task: all tasks of the model."""
 _SHARED = {field.name for field in fields(TaskConfig)}
 
 
@@ -44,22 +44,22 @@ class TaskModel:
     folder: Path | None = None
 
     def name_of(self, task: str | None) -> str:
-        """The name of the wanted task; None is right where there is only one."""
+        """Checks the name of a task; None selects the only task of a model."""
         if task is None and len(self.tasks) == 1:
             return next(iter(self.tasks))
         known = ", ".join(self.tasks) or "none: it is only an encoder"
         if task is None:
-            raise InputError(f"the model's tasks are {known}", path=self.folder, fix="name one of them")
+            raise InputError(f"the model's tasks are {known}", path=self.folder, fix="choose one with --task or task=")
         if task not in self.tasks:
             raise InputError(f"no task '{task}'{did_you_mean(task, self.tasks)}; there are {known}", path=self.folder)
         return task
 
     def names_of(self, tasks: str | Sequence[str] | None) -> tuple[str, ...]:
-        """The names of the wanted tasks, of which there may be several; `ALL` is every one."""
+        """Checks the names of one or more tasks; `ALL` selects every task, None the only one."""
         if tasks == ALL:
             return tuple(self.tasks) or (self.name_of(None),)
-        several = (tasks,) if tasks is None or isinstance(tasks, str) else tasks
-        return tuple(dict.fromkeys(map(self.name_of, several)))
+        names = (tasks,) if tasks is None or isinstance(tasks, str) else tasks
+        return tuple(dict.fromkeys(map(self.name_of, names)))
 
     def windower(self, task: str) -> Windower:
         """How this model cuts the texts of a task into input windows."""
@@ -67,7 +67,7 @@ class TaskModel:
 
 
 def windower_for(encoder: Encoder, tokenizer: Tokenizer, data: TaskDataConfig) -> Windower:
-    """A tokenizer with the window settings, at most as long as the encoder's positions."""
+    """The windower of a model: windows of `data.length` tokens, or of the encoder's positions if these are fewer."""
     length = min(data.length, encoder.config.max_positions)
     return Windower(
         tokenizer, length=length, stride=data.stride, long_text=data.long_text, segments=encoder.config.segments
@@ -85,7 +85,7 @@ def save_task_model(folder: Path, model: TaskModel) -> None:
     standard = model.heads[next(iter(model.tasks))].standard if alone else None
     heads: dict[str, nn.Module] = {}
     tasks = dict[str, nn.Module](model.heads)
-    tasks |= {_adapters_key(name): parts for name, parts in model.adapters.items()}
+    tasks |= {_adapters_key(name): adapters for name, adapters in model.adapters.items()}
     config_keys: dict[str, Any] = {}
     if standard is not None and class_of(encoder, standard.kind) is not None:
         heads, tasks, config_keys = {standard.kind: standard.layer}, {}, _label_keys(standard)
@@ -100,8 +100,8 @@ def _label_keys(head: StandardHead) -> dict[str, Any]:
         return {}
     names = head.labels or ("score",)
     return {
-        "id2label": {str(number): name for number, name in enumerate(names)},
-        "label2id": {name: number for number, name in enumerate(names)},
+        "id2label": {str(index): name for index, name in enumerate(names)},
+        "label2id": {name: index for index, name in enumerate(names)},
     }
 
 
@@ -124,7 +124,7 @@ def describe_task(task: AnyTask, adapters: TaskAdapters | None = None) -> dict[s
 
 
 def read_task(described: Mapping[str, Any], path: Path) -> AnyTask:
-    """A task as `describe_task` described it."""
+    """The task of a description that `describe_task` made."""
     task_class = find_task(str(described.get("task")))
     source = Source(path=str(path))
     try:
@@ -134,7 +134,7 @@ def read_task(described: Mapping[str, Any], path: Path) -> AnyTask:
         config = from_mapping(task_class.Config, merge(defaults, mapping), source)
         return task_class(config, from_mapping(FittedState, fitted, source))
     except (TypeError, AttributeError):
-        raise ConfigError("not the description of a task", path=path) from None
+        raise ConfigError("not the description of a task", path=path, fix="restore the file") from None
 
 
 def load_task_model(folder_or_id: str | Path, *, revision: str | None = None) -> TaskModel:
@@ -144,16 +144,16 @@ def load_task_model(folder_or_id: str | Path, *, revision: str | None = None) ->
     described = model.described
     path = folder / "spanlab.json"
     if "tasks" in described:
-        tasks = {name: read_task(each, path) for name, each in described["tasks"].items()}
+        tasks = {name: read_task(entry, path) for name, entry in described["tasks"].items()}
     elif "task" in described:
         tasks = {str(described["task"]): read_task(described, path)}
     else:
-        tasks, model = foreign_tasks(model, folder)
-    heads = {name: _head(model, name, task, folder) for name, task in tasks.items()}
+        tasks, model = derive_tasks(model, folder)
+    heads = {name: _load_head(model, name, task, folder) for name, task in tasks.items()}
     adapters = {
-        name: _load_adapters(model, name, each["own"], folder)
-        for name, each in described.get("tasks", {}).items()
-        if "own" in each
+        name: _load_adapters(model, name, entry["own"], folder)
+        for name, entry in described.get("tasks", {}).items()
+        if "own" in entry
     }
     return TaskModel(
         encoder=model.encoder,
@@ -166,29 +166,30 @@ def load_task_model(folder_or_id: str | Path, *, revision: str | None = None) ->
     )
 
 
-def _head(model: Model, name: str, task: AnyTask, folder: Path) -> Head:
-    """A head with its weights, from under transformers' names or ours."""
+def _load_head(model: Model, name: str, task: AnyTask, folder: Path) -> Head:
+    """A head with its weights, saved under transformers' names or SpanLab's."""
     head = task.head(model.encoder)
     standard = head.standard
     if standard is not None and standard.kind in model.heads and name not in model.tasks:
         weights, module = model.heads[standard.kind].state_dict(), standard.layer
     else:
         weights, module = model.tasks.get(name, {}), head
-    _fill(module, weights, f"the head of '{name}'", folder)
+    _load_weights(module, weights, f"the head of '{name}'", folder)
     return head
 
 
 def _load_adapters(model: Model, name: str, described: Mapping[str, Any], folder: Path) -> TaskAdapters:
     """The adapters of a task, with their weights."""
     config = from_mapping(TaskAdapterConfig, described, Source(path=str(folder / "spanlab.json")))
-    parts = TaskAdapters(model.encoder, config)
-    _fill(parts, model.tasks.get(_adapters_key(name), {}), f"the adapters of '{name}'", folder)
-    return parts
+    adapters = TaskAdapters(model.encoder, config)
+    _load_weights(adapters, model.tasks.get(_adapters_key(name), {}), f"the adapters of '{name}'", folder)
+    return adapters
 
 
-def _fill(module: nn.Module, weights: Mapping[str, Tensor], what: str, folder: Path) -> None:
-    wanted = module.state_dict()
-    wrong = [key for key in wanted if key not in weights or weights[key].shape != wanted[key].shape]
+def _load_weights(module: nn.Module, weights: Mapping[str, Tensor], what: str, folder: Path) -> None:
+    """Load `weights` into `module`; raises an error that names the first missing or misshapen tensor."""
+    expected = module.state_dict()
+    wrong = [key for key in expected if key not in weights or weights[key].shape != expected[key].shape]
     if wrong:
         raise WeightsError(f"{what} does not match its weights ({wrong[0]})", path=folder)
-    module.load_state_dict({key: weights[key] for key in wanted})
+    module.load_state_dict({key: weights[key] for key in expected})

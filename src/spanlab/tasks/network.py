@@ -24,7 +24,7 @@ from spanlab.training.distributed import full_tensor
 
 
 class MultiTaskNetwork(nn.Module):
-    """`encoder`, `heads.NAME`, `own.NAME`, `log_variances.NAME`: the names that `training.lr_factors` can speak of."""
+    """`encoder`, `heads.NAME`, `own.NAME`, `log_variances.NAME`: the parameter names in `training.lr_factors`."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class MultiTaskNetwork(nn.Module):
         return cast(TaskAdapters, self.own[task]) if task in self.own else None
 
     def counts(self, batch: SampleBatch) -> dict[str, int]:
-        """The terms of each task in this batch."""
+        """The number of loss terms of each task in this batch."""
         return {name: self.head(name).count(batch) if name == batch.task else 0 for name in self.heads}
 
     def forward(
@@ -68,20 +68,20 @@ class MultiTaskNetwork(nn.Module):
         batch: TensorBatch,
         counts: Mapping[str, int] | None = None,
         *,
-        answer: bool = False,
-        most_tokens: int | None = None,
+        return_logits: bool = False,
+        max_tokens: int | None = None,
     ) -> Any:  # noqa: ANN401 (a CriterionLoss, or the head's own tensors)
-        """The loss of this batch as a part of a step with `counts` terms; alone, its own counts.
+        """The share of this batch in the loss of a step with `counts` terms; by default the step is this batch.
 
-        With `answer` the head's logits instead, computed at most `most_tokens` tokens at a time. Both go through this
-        one method, since a sharded model is only whole inside it.
+        With `return_logits` the head's output instead, with at most `max_tokens` tokens in the encoder at a time. Both
+        are in `forward`, because FSDP gathers sharded weights only there.
         """
         task = batch.batch.task
         head = self.head(task)
-        if answer and head.generates:
+        if return_logits and head.generates:
             return head.generate(self.encoder, batch)
-        logits = head(encode_samples(self.encoder, batch, most_tokens=most_tokens, adapters=self.adapters(task)))
-        if answer:
+        logits = head(encode_samples(self.encoder, batch, max_tokens=max_tokens, adapters=self.adapters(task)))
+        if return_logits:
             return logits
         part = head.loss(logits, batch)
         terms = part.count if counts is None else counts[task]
@@ -100,22 +100,22 @@ class MultiTaskNetwork(nn.Module):
 
     def metrics(self, parts: Mapping[str, ObjectiveLoss]) -> dict[str, float]:
         """`loss.NAME`, `accuracy.NAME`, … of summed losses; `weight.NAME` where weights are trained."""
-        found = {
+        metrics = {
             f"{metric}.{name}": value
             for name in self.heads
             for metric, value in self.head(name).metrics(parts[name]).items()
         }
-        # Between steps a sharded weight is spread over all processes, which gather it together.
-        seen = {name: full_tensor(self.log_variances[name]) for name in self.log_variances if parts[name].count}
-        return found | {f"weight.{name}": self.weights[name] * torch.exp(-s).item() for name, s in seen.items()}
+        # Between steps a sharded parameter is distributed over all processes, so all of them gather it.
+        trained = {name: full_tensor(self.log_variances[name]) for name in self.log_variances if parts[name].count}
+        return metrics | {f"weight.{name}": self.weights[name] * torch.exp(-s).item() for name, s in trained.items()}
 
 
 def encode_samples(
-    encoder: Encoder, batch: TensorBatch, *, most_tokens: int | None = None, adapters: TaskAdapters | None = None
+    encoder: Encoder, batch: TensorBatch, *, max_tokens: int | None = None, adapters: TaskAdapters | None = None
 ) -> Encoded:
-    """Run the encoder on a batch; with `most_tokens`, a sample beyond that is run a few sequences at a time.
+    """Run the encoder on a batch; with `max_tokens`, a larger batch is run a few sequences at a time.
 
-    That bounds memory in prediction, and does not change the result: sequences do not attend to each other.
+    That bounds memory in prediction without changing the result, since sequences do not attend to each other.
     `adapters` are those of the batch's task.
     """
     prefixed = {} if batch.prefixes_B is None else {"prefix_lengths": batch.prefixes_B}
@@ -126,32 +126,32 @@ def encode_samples(
         return encoder(ids_N, token_type_ids=segments_N, lengths=lengths_B, **prefixed)  # type: ignore[no-any-return]
 
     table_VE = encoder.word_table if encoder.config.causal else None
-    if most_tokens is None or batch.input_ids_N.shape[0] <= most_tokens:
+    if max_tokens is None or batch.input_ids_N.shape[0] <= max_tokens:
         output = run(batch.input_ids_N, batch.segment_ids_N, batch.lengths_B)
         return Encoded(hidden_ND=output.hidden, pooled_BD=output.pooled, batch=batch, word_table_VE=table_VE)
-    assert batch.prefixes_B is None, "heads of sequences with a prefix answer themselves"
+    assert batch.prefixes_B is None, "heads of sequences with a prefix run the encoder in `generate`"
     hidden, pooled, start, first = [], [], 0, 0
-    for lengths in _within(batch.lengths_B.tolist(), most_tokens):
+    for lengths in _group_lengths(batch.lengths_B.tolist(), max_tokens):
         tokens = slice(start, start + sum(lengths))
         segments = None if batch.segment_ids_N is None else batch.segment_ids_N[tokens]
         output = run(batch.input_ids_N[tokens], segments, batch.lengths_B[first : first + len(lengths)])
         hidden.append(output.hidden)
         pooled.append(output.pooled)
         start, first = tokens.stop, first + len(lengths)
-    by_pooler = [each for each in pooled if each is not None]
+    pooled_parts = [part for part in pooled if part is not None]
     return Encoded(
         hidden_ND=torch.cat(hidden),
-        pooled_BD=torch.cat(by_pooler) if by_pooler else None,
+        pooled_BD=torch.cat(pooled_parts) if pooled_parts else None,
         batch=batch,
         word_table_VE=table_VE,
     )
 
 
-def _within(lengths: list[int], most: int) -> list[list[int]]:
-    """The lengths in groups with a sum of at most `most`, or of one."""
-    runs: list[list[int]] = [[]]
+def _group_lengths(lengths: list[int], max_tokens: int) -> list[list[int]]:
+    """The lengths, in order, in groups that sum to at most `max_tokens`; a longer sequence is a group of its own."""
+    groups: list[list[int]] = [[]]
     for length in lengths:
-        if runs[-1] and sum(runs[-1]) + length > most:
-            runs.append([])
-        runs[-1].append(length)
-    return runs
+        if groups[-1] and sum(groups[-1]) + length > max_tokens:
+            groups.append([])
+        groups[-1].append(length)
+    return groups

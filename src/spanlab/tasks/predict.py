@@ -75,7 +75,7 @@ def _compute_task(
     for turn in range(-(-len(batches) // process.world_size)):
         indices = batches[min(turn * process.world_size + process.rank, len(batches) - 1)]
         batch = pack_samples(SampleBatch(task=task, samples=tuple(samples[i] for i in indices)), process.device)
-        logits = network(batch, answer=True, most_tokens=batch_tokens)
+        logits = network(batch, return_logits=True, max_tokens=batch_tokens)
         outputs.update(zip(indices, head.split(logits, batch), strict=True))
     if process.world_size > 1:
         gathered: list[dict[int, Any]] = [{}] * process.world_size
@@ -112,7 +112,7 @@ def _compute_shared(
         rows = {key: row for row, key in enumerate(distinct)}
         single = tuple(Sample(example=0, sequences=(sequence,)) for sequence in distinct.values())
         packed = pack_samples(SampleBatch(task="", samples=single), process.device)
-        encoded = encode_samples(network.encoder, packed, most_tokens=batch_tokens)
+        encoded = encode_samples(network.encoder, packed, max_tokens=batch_tokens)
         for name, part in chosen.items():
             batch = pack_samples(SampleBatch(task=name, samples=part), process.device)
             selected = _select(network, encoded, batch, [rows[_key(sequence)] for sequence in batch.batch.sequences])
@@ -222,7 +222,7 @@ class TokenSumHead(Head):
 def embed_texts(
     encoder: Encoder, windower: Windower, texts: Sequence[str], *, batch_tokens: int, process: ProcessContext
 ) -> NDArray[np.float32]:
-    """(E, D) the mean of each text's last hidden states, scaled to length one; the product of two is their cosine.
+    """(E, D) the mean of each text's last hidden states, scaled to unit length, so that a dot product is the cosine.
 
     Special tokens count in the mean, as in sentence-transformers, so a model published there gives the same vectors. A
     long text is the mean over the tokens of all its windows.

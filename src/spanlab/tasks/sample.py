@@ -1,8 +1,8 @@
 """Samples, the unit of batches: sequences of token ids, with the features and targets of a head.
 
-An example of a labelled file becomes one or more samples: a short text is one sample of one sequence, a long one a
-sample a window; the two texts of a bi-encoder are two sequences of one sample, and so are the segments of a document
-whose head must see them together. Training draws samples, a batch holds samples, and a head has one output per sample.
+An example becomes one or more samples: a short text is one sample of one sequence, a long one a sample per window. The
+two texts of a bi-encoder are two sequences of one sample, and so are the segments of a document that a head needs
+together. Training draws samples, a batch holds samples, and a head has one output per sample.
 
 A batch concatenates all sequences without padding. The arrays of one name are concatenated along their first axis, too;
 positions in them count from the start of the sample's own sequence.
@@ -33,7 +33,6 @@ class TokenSequence:
     """(N,) token type ids, for encoders with several segments."""
     word_starts: Flags | None = None
     """(N,) whether a word of a text, or a special token, begins here; None if unknown."""
-
     prefix: int = 0
     """The number of first tokens that attend to each other in both directions in a causal encoder."""
 
@@ -126,13 +125,13 @@ def pack_samples(batch: SampleBatch, device: torch.device | str = "cpu") -> Tens
         segment_ids_N=None if segment_ids is None else _tensor(segment_ids, device),
         lengths_B=torch.tensor([len(sequence) for sequence in sequences], device=device),
         prefixes_B=torch.tensor(prefixes, device=device) if any(prefixes) else None,
-        features=_joined([sample.features for sample in batch.samples], device),
-        targets=_joined([sample.targets for sample in batch.samples], device),
+        features=_concatenate([sample.features for sample in batch.samples], device),
+        targets=_concatenate([sample.targets for sample in batch.samples], device),
     )
 
 
-def _joined(arrays: Sequence[Arrays], device: torch.device | str) -> dict[str, Tensor]:
-    return {name: _tensor(np.concatenate([each[name] for each in arrays]), device) for name in arrays[0]}
+def _concatenate(samples: Sequence[Arrays], device: torch.device | str) -> dict[str, Tensor]:
+    return {name: _tensor(np.concatenate([arrays[name] for arrays in samples]), device) for name in samples[0]}
 
 
 def _tensor(array: NDArray[np.generic], device: torch.device | str) -> Tensor:

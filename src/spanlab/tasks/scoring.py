@@ -1,4 +1,4 @@
-"""Predictions of any system against gold: matched by id where both have ids, else by order."""
+"""Scores of a file of predictions by any system against a gold file: matched by id if both have ids, else by order."""
 
 import json
 from collections.abc import Sequence
@@ -16,20 +16,20 @@ from spanlab.tasks.table import find_task
 
 
 def score_files(task: str, gold: str, predicted: str, data: TaskDataConfig | None = None) -> Scores:
-    """The metrics of a file of predictions."""
+    """The task's metrics of the predictions in a file."""
     task_class = find_task(task)
     data = data or TaskDataConfig()
-    wanted = read_labelled(task_class, gold, data)
-    rows = _matched(wanted, _predicted_rows(task_class, predicted, data))
-    fitted = task_class.fit(task_class.Config(), wanted.examples)
+    labelled = read_labelled(task_class, gold, data)
+    rows = _match_rows(labelled, _read_predictions(task_class, predicted, data))
+    fitted = task_class.fit(task_class.Config(), labelled.examples)
     results = [
         fitted.read_result(row, index, example)
-        for index, (row, example) in enumerate(zip(rows, wanted.examples, strict=True))
+        for index, (row, example) in enumerate(zip(rows, labelled.examples, strict=True))
     ]
-    return fitted.score(wanted.examples, results)
+    return fitted.score(labelled.examples, results)
 
 
-def _predicted_rows(task_class: type[AnyTask], path: str, data: TaskDataConfig) -> list[Row]:
+def _read_predictions(task_class: type[AnyTask], path: str, data: TaskDataConfig) -> list[Row]:
     if task_class.shape.labels == "answers" and bare_suffix(path) == ".json":
         answers = _answers_by_id(path)
         if answers is not None:
@@ -45,24 +45,28 @@ def _predicted_rows(task_class: type[AnyTask], path: str, data: TaskDataConfig) 
 def _answers_by_id(path: str) -> list[Row] | None:
     """SQuAD's prediction file, `{id: answer}`; None where the file is something else."""
     try:
-        found = json.loads(read_text(path))
+        answers = json.loads(read_text(path))
     except json.JSONDecodeError:
         return None
-    if not isinstance(found, dict) or not all(isinstance(answer, str) for answer in found.values()):
+    if not isinstance(answers, dict) or not all(isinstance(answer, str) for answer in answers.values()):
         return None
-    return [Row(values={"id": name, "answer": answer}, path=path) for name, answer in found.items()]
+    return [Row(values={"id": question_id, "answer": answer}, path=path) for question_id, answer in answers.items()]
 
 
-def _matched(gold: Examples, predicted: Sequence[Row]) -> list[Row]:
-    """A prediction for each gold example."""
-    names = [row.values.get("id") for row in gold.rows]
+def _match_rows(gold: Examples, predicted: Sequence[Row]) -> list[Row]:
+    """The prediction of each gold example, in order."""
+    gold_ids = [row.values.get("id") for row in gold.rows]
     by_id = {str(row.values["id"]): row for row in predicted if row.values.get("id") is not None}
-    if None in names or len(by_id) < len(predicted) or by_id.keys().isdisjoint(map(str, names)):
+    if None in gold_ids or len(by_id) < len(predicted) or by_id.keys().isdisjoint(map(str, gold_ids)):
         if len(gold) != len(predicted):
             cause = f"{len(predicted)} predictions for {len(gold)} examples, and not all have an id"
-            raise InputError(cause, path=predicted[0].path, fix="give one each, in the same order, or ids")
+            raise InputError(
+                cause,
+                path=predicted[0].path,
+                fix="write one prediction per example in the same order, or give all of them ids",
+            )
         return list(predicted)
-    for row, name in zip(gold.rows, names, strict=True):
-        if str(name) not in by_id:
-            raise row.error(f"no prediction for id '{name}'", "predict every example")
-    return [by_id[str(name)] for name in names]
+    for row, gold_id in zip(gold.rows, gold_ids, strict=True):
+        if str(gold_id) not in by_id:
+            raise row.error(f"no prediction for id '{gold_id}'", "predict every example")
+    return [by_id[str(gold_id)] for gold_id in gold_ids]

@@ -5,7 +5,7 @@ the two vectors is the score: vectors can be computed once, kept and searched. W
 sequence, a cross-encoder takes every window over one with every window over the other and averages the logits; a
 bi-encoder's vector is the mean over all windows.
 
-Shapes: S samples, L labels, D width.
+Shapes: S samples, B sequences, T texts (two per sample), L labels, D width.
 """
 
 from collections import Counter
@@ -89,11 +89,11 @@ def _score_problems(row: Row) -> Iterator[Problem]:
 
 
 class BiHead(Head):
-    """The cosine of two texts' vectors; no weights of its own."""
+    """The cosine of the two texts' vectors; without weights."""
 
     @override
     def forward(self, encoded: Encoded) -> Tensor:
-        """(S,) cosines; `side` tells which of the two texts a sequence is of."""
+        """(S,) cosines; the feature `side` is 0 or 1 for sequences of the first or the second text."""
         sums_BD, batch = sums_by_sequence(encoded), encoded.batch
         counts = torch.tensor(batch.sequence_counts, device=sums_BD.device)
         text_B = 2 * torch.repeat_interleave(torch.arange(len(counts), device=sums_BD.device), counts)
@@ -165,7 +165,7 @@ class Similarity(Task[SimilarityExample, SimilarityResult | PairLabelResult]):
     @property
     @override
     def primary(self) -> str:
-        """The order of scores, or how many labels are right."""
+        """Accuracy of labels, or rank correlation of scores."""
         return "accuracy" if self.fitted.labels else "spearman"
 
     @classmethod
@@ -200,7 +200,7 @@ class Similarity(Task[SimilarityExample, SimilarityResult | PairLabelResult]):
     @classmethod
     @override
     def fit(cls, config: SimilarityConfig, examples: Sequence[SimilarityExample]) -> Self:
-        """The labels, where there are labels."""
+        """The labels that occur; none if the examples have scores."""
         counts = Counter(example.label for example in examples if example.label is not None)
         scored = sum(example.score is not None for example in examples)
         if counts and scored:
@@ -225,24 +225,24 @@ class Similarity(Task[SimilarityExample, SimilarityResult | PairLabelResult]):
 
     @override
     def encode(self, examples: Sequence[SimilarityExample], windower: Windower, *, labelled: bool) -> list[Sample]:
-        """Two texts in a sequence, or a sequence each."""
+        """Both texts in one sequence, or a sequence for each."""
         tokens_a = windower.tokenize([example.text_a for example in examples])
         tokens_b = windower.tokenize([example.text_b for example in examples])
         samples = []
-        for number, example in enumerate(examples):
+        for index, example in enumerate(examples):
             targets = self._targets(example) if labelled else {}
             if self.config.head == "cross":
                 samples += [
-                    Sample(example=number, sequences=(w.sequence,), targets=targets, truncated=w.truncated)
-                    for w in windower.pair(tokens_a[number], tokens_b[number])
+                    Sample(example=index, sequences=(w.sequence,), targets=targets, truncated=w.truncated)
+                    for w in windower.pair(tokens_a[index], tokens_b[index])
                 ]
                 continue
-            sides = [windower.single(tokens) for tokens in (tokens_a[number], tokens_b[number])]
+            sides = [windower.single(tokens) for tokens in (tokens_a[index], tokens_b[index])]
             side = np.repeat([0, 1], [len(windows) for windows in sides])
-            windows = [window for each in sides for window in each]
+            windows = [window for side_windows in sides for window in side_windows]
             samples.append(
                 Sample(
-                    example=number,
+                    example=index,
                     sequences=tuple(window.sequence for window in windows),
                     features={"side": side.astype(np.int64)},
                     targets=targets,
@@ -261,7 +261,7 @@ class Similarity(Task[SimilarityExample, SimilarityResult | PairLabelResult]):
 
     @override
     def head(self, encoder: Encoder) -> Head:
-        """New layers; a bi-encoder needs none."""
+        """A sequence head; a bi-encoder has no layers."""
         if self.config.head == "bi":
             return BiHead()
         balanced = self.config.class_weights == "balanced" and self.fitted.labels
@@ -323,13 +323,13 @@ class Similarity(Task[SimilarityExample, SimilarityResult | PairLabelResult]):
                 per_label=class_table(gold, labels),
                 confusion=confusion_matrix(gold, labels),
             )
-        numbers = [result.score for result in results if isinstance(result, SimilarityResult)]
-        wanted = [example.score or 0.0 for example in examples]
-        return Scores(task=self.name, count=len(wanted), metrics=score_similarity(wanted, numbers))
+        scores = [result.score for result in results if isinstance(result, SimilarityResult)]
+        gold_scores = [example.score or 0.0 for example in examples]
+        return Scores(task=self.name, count=len(gold_scores), metrics=score_similarity(gold_scores, scores))
 
     @override
     def mistake(self, example: SimilarityExample, result: SimilarityResult | PairLabelResult) -> Mistake | None:
-        """Another label, or a score that is off by more than a tenth of the range."""
+        """A wrong label, or a score that is off by more than a tenth of the range."""
         shown = f"{escape(example.text_a)}<br>{escape(example.text_b)}"
         if isinstance(result, PairLabelResult):
             if result.label == example.label:

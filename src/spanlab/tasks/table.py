@@ -1,4 +1,4 @@
-"""The tasks by name. A new task is a file of its own and a row here."""
+"""The table of tasks by name; a new task is a module or package and an entry here."""
 
 from collections.abc import Mapping
 
@@ -26,7 +26,7 @@ TASKS: Mapping[str, type[AnyTask]] = {
 
 
 def find_task(name: str) -> type[AnyTask]:
-    """The task of a name."""
+    """The class of a task by its name."""
     if name not in TASKS:
         raise InputError(f"unknown task '{name}'{did_you_mean(name, TASKS)}", fix=f"use one of {', '.join(TASKS)}")
     return TASKS[name]

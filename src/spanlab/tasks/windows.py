@@ -4,7 +4,7 @@ Texts of any length enter; sequences of at most `length` tokens leave, with the 
 Text is truncated only on request, and then every window of it says so.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +17,9 @@ from spanlab.text import Tokenizer
 from spanlab.text.special_tokens import SYSTEMS
 from spanlab.text.tokens import Tokens
 from spanlab.text.windows import Window, cut_windows
+
+Template = tuple[tuple[int | str, int], ...]
+"""Ids of special tokens, or `$A` and `$B` for the texts, each with its segment."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -48,9 +51,8 @@ class Windower:
     ) -> None:
         """`length` in tokens, special ones included; `segments` is the encoder's number of token types."""
         self.tokenizer, self.length, self.stride, self.long_text = tokenizer, length, stride, long_text
-        frame = SYSTEMS[tokenizer.system].template
-        single, pair = frame if frame is not None else ("$A:0", "$A:0 $B:1")
-        self._single, self._pair = (_parse(template, tokenizer) for template in (single, pair))
+        templates = SYSTEMS[tokenizer.system].template or ("$A:0", "$A:0 $B:1")
+        self._single, self._pair = (_parse_template(template, tokenizer) for template in templates)
         self._segments = segments if segments > 1 else 0
 
     def tokenize(self, texts: Sequence[str]) -> list[Tokens]:
@@ -80,13 +82,13 @@ class Windower:
 
     def question(self, question: Tokens, context: Tokens) -> list[InputWindow]:
         """The whole question before each window over its context."""
-        room = self.length - self.reserved(pair=True) - len(question)
-        if room < 1:
+        available = self.length - self.reserved(pair=True) - len(question)
+        if available < 1:
             cause = (
                 f"a question of {len(question)} tokens leaves no tokens for its context in a length of {self.length}"
             )
             raise InputError(cause, fix="use a shorter question or a larger data.length")
-        windows, truncated = self._cut(len(context), room, self.stride)
+        windows, truncated = self._cut(len(context), available, self.stride)
         whole = Window(0, len(question))
         return [self._paired(question, context, whole, window, truncated=truncated) for window in windows]
 
@@ -95,45 +97,49 @@ class Windower:
 
         A text of up to half of the available tokens stays whole, and the other gets the rest.
         """
-        room = self.length - self.reserved(pair=True)
-        if room < 2:
+        available = self.length - self.reserved(pair=True)
+        if available < 2:
             raise ConfigError(f"data.length {self.length} is too short for two texts")
-        for_first = max(room // 2, room - len(second)) if len(first) + len(second) > room else max(1, len(first))
-        for_second = room - min(for_first, len(first))
+        for_first = (
+            max(available // 2, available - len(second)) if len(first) + len(second) > available else max(1, len(first))
+        )
+        for_second = available - min(for_first, len(first))
         firsts, cut_first = self._cut(len(first), for_first, None)
         seconds, cut_second = self._cut(len(second), max(1, for_second), None)
         return [
-            self._paired(first, second, one, other, truncated=cut_first or cut_second)
-            for one in firsts
-            for other in seconds
+            self._paired(first, second, first_window, second_window, truncated=cut_first or cut_second)
+            for first_window in firsts
+            for second_window in seconds
         ]
 
-    def _cut(self, count: int, room: int, stride: int | None) -> tuple[list[Window], bool]:
-        """Windows of `room` tokens over `count` tokens, and whether some tokens are in none."""
-        if room < 1:
+    def _cut(self, count: int, available: int, stride: int | None) -> tuple[list[Window], bool]:
+        """Windows of `available` tokens over `count` tokens, and whether some tokens are in none."""
+        if available < 1:
             raise ConfigError(f"data.length {self.length} is too short for text beside the special tokens")
-        if count <= room:
+        if count <= available:
             return [Window(0, count)], False
         if self.long_text == "error":
-            cause = f"a text has {count} tokens; the limit is {room}"
+            cause = f"a text has {count} tokens; the limit is {available}"
             raise InputError(cause, fix="use data.long_text=windows, or shorten it")
         if self.long_text == "truncate":
-            return [Window(0, room)], True
-        return cut_windows(count, length=room, stride=min(stride or max(1, room // 2), room)), False
+            return [Window(0, available)], True
+        return cut_windows(count, length=available, stride=min(stride or max(1, available // 2), available)), False
 
-    def _paired(self, first: Tokens, second: Tokens, one: Window, other: Window, *, truncated: bool) -> InputWindow:
-        sequence, starts = self._join(self._pair, {"$A": (first, one), "$B": (second, other)})
+    def _paired(
+        self, first: Tokens, second: Tokens, first_window: Window, second_window: Window, *, truncated: bool
+    ) -> InputWindow:
+        sequence, starts = self._join(self._pair, {"$A": (first, first_window), "$B": (second, second_window)})
         return InputWindow(
             sequence=sequence,
-            first=one,
+            first=first_window,
             first_start=starts["$A"],
-            second=other,
+            second=second_window,
             second_start=starts["$B"],
             truncated=truncated,
         )
 
     def _join(
-        self, template: "Template", texts: dict[str, tuple[Tokens, Window]]
+        self, template: Template, texts: dict[str, tuple[Tokens, Window]]
     ) -> tuple[TokenSequence, dict[str, int]]:
         """The sequence, and the first position of each text in it."""
         ids: list[Integers] = []
@@ -152,21 +158,15 @@ class Windower:
             segments += [min(segment, max(0, self._segments - 1))] * len(ids[-1])
         if not segments:
             raise InputError("a text has no token", fix="remove empty texts")
-        told = np.array(segments) if self._segments else None
-        joined = TokenSequence(ids=np.concatenate(ids), segments=told, word_starts=np.concatenate(word_starts))
-        return joined, starts
+        segment_ids = np.array(segments) if self._segments else None
+        sequence = TokenSequence(ids=np.concatenate(ids), segments=segment_ids, word_starts=np.concatenate(word_starts))
+        return sequence, starts
 
 
-Template = tuple[tuple[int | str, int], ...]
-"""Ids of special tokens, or `$A` and `$B` for the texts, each with its segment."""
-
-
-def _parse(template: str, tokenizer: Tokenizer) -> Template:
-    """`[CLS]:0 $A:0 [SEP]:0` with ids in place of names."""
-
-    def pieces() -> Iterator[tuple[int | str, int]]:
-        for part in template.split():
-            name, _, segment = part.rpartition(":")
-            yield (name if name.startswith("$") else tokenizer.vocabulary.index(name)), int(segment)
-
-    return tuple(pieces())
+def _parse_template(template: str, tokenizer: Tokenizer) -> Template:
+    """A template such as `[CLS]:0 $A:0 [SEP]:0`, with ids in place of the names of special tokens."""
+    parsed: list[tuple[int | str, int]] = []
+    for part in template.split():
+        name, _, segment = part.rpartition(":")
+        parsed.append((name if name.startswith("$") else tokenizer.vocabulary.index(name), int(segment)))
+    return tuple(parsed)

@@ -46,7 +46,7 @@ def test_rare_labels_weigh_more(head: str) -> None:
     samples = tuple(task.encode(examples, windower(), labelled=True))
     batch = pack_samples(SampleBatch(task="ner", samples=samples))
     criterion = MultiTaskNetwork(encoder, {"ner": module})
-    logits = criterion(batch, answer=True)
+    logits = criterion(batch, return_logits=True)
     target = batch.targets["tags" if head == "tag" else "labels"]
     weights = balanced_weights(task.fitted.label_counts)
     assert weights[0] < weights[1:].min()

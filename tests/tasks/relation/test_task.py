@@ -180,7 +180,7 @@ def test_a_batch_scores_a_pair_as_the_pair_alone() -> None:
     def scores(chosen: list[Sample]) -> list[ScoredPairs]:
         batch = pack_samples(SampleBatch(task="relation", samples=tuple(chosen)))
         with torch.no_grad():
-            return head.split(MultiTaskNetwork(encoder, {"relation": head})(batch, answer=True), batch)  # type: ignore[arg-type]
+            return head.split(MultiTaskNetwork(encoder, {"relation": head})(batch, return_logits=True), batch)  # type: ignore[arg-type]
 
     together = scores(samples)
     for sample, output in zip(samples, together, strict=True):
