@@ -119,7 +119,7 @@ def test_wrong_bytes_can_be_replaced(tmp_path: Path, tokenizer: Path) -> None:
     options = ("--tokenizer", tokenizer, "--out", tmp_path / "out", "--workers", 1, "--errors", "replace")
     result = run("prepare", tmp_path / "text.txt", *options)
     assert result.exit_code == 0
-    assert "wrong byte sequences replaced" in result.stdout
+    assert "invalid byte sequences replaced" in result.stdout
 
 
 def test_wrong_choices_are_usage_errors(tmp_path: Path, tokenizer: Path, text: Path) -> None:

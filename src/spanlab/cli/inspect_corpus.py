@@ -1,4 +1,4 @@
-"""`spanlab inspect corpus`: what a prepared corpus holds, and whether it is whole."""
+"""`spanlab inspect corpus`: statistics and samples of a prepared corpus, and a check of its files."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,6 +10,7 @@ from spanlab.cli.output import note, print_json, print_table
 if TYPE_CHECKING:
     from rich.text import Text
 
+    from spanlab.corpus.blocks import Blocks
     from spanlab.corpus.corpus import PreparedCorpus
     from spanlab.corpus.verify import CorpusStatistics, Lengths
 
@@ -22,7 +23,7 @@ def corpus(
     samples: Annotated[int, typer.Option(min=0, help="Blocks to show.")] = 3,
     length: Annotated[int, typer.Option(min=3, help="Length of the blocks shown.")] = 128,
     seed: Annotated[int, typer.Option(help="Chooses the blocks shown.")] = 0,
-    json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the statistics as JSON.")] = False,
 ) -> None:
     """Show a prepared corpus: counts, lengths, vocabulary, and sample blocks with their boundaries.
 
@@ -38,7 +39,7 @@ def corpus(
     if json:
         print_json(_as_json(folder, statistics, verified=verify))
         return
-    _print_figures(folder, statistics)
+    _print_statistics(folder, statistics)
     _print_lengths("sentence lengths", statistics.sentence_lengths)
     _print_lengths("document lengths", statistics.document_lengths)
     if samples:
@@ -59,7 +60,7 @@ def _verify(folder: Path, json: bool) -> None:
     for item in damage[1:]:
         note(f"spanlab: {folder / item.file}: {item.cause}")
     first = damage[0]
-    raise InputError(first.cause, path=folder / first.file, fix="copy the corpus again, or prepare it anew")
+    raise InputError(first.cause, path=folder / first.file, fix="copy the corpus again, or prepare it again")
 
 
 def _as_json(folder: Path, statistics: "CorpusStatistics", *, verified: bool) -> dict[str, Any]:
@@ -73,7 +74,7 @@ def _as_json(folder: Path, statistics: "CorpusStatistics", *, verified: bool) ->
     }
 
 
-def _print_figures(folder: Path, statistics: "CorpusStatistics") -> None:
+def _print_statistics(folder: Path, statistics: "CorpusStatistics") -> None:
     counts = statistics.counts
     print_table(
         [
@@ -93,9 +94,9 @@ def _print_figures(folder: Path, statistics: "CorpusStatistics") -> None:
 
 
 def _print_lengths(title: str, lengths: "Lengths") -> None:
-    most = max(count for _, _, count in lengths.histogram)
+    largest = max(count for _, _, count in lengths.histogram)
     rows = [
-        (f"{low:,} to {high:,}" if high > low else f"{low:,}", f"{'█' * -(-_BAR * count // most):<{_BAR}} {count:,}")
+        (f"{low:,} to {high:,}" if high > low else f"{low:,}", f"{'█' * -(-_BAR * count // largest):<{_BAR}} {count:,}")
         for low, high, count in lengths.histogram
     ]
     print_table(rows, title=f"\n{title} in tokens: mean {lengths.mean:.1f}, longest {lengths.longest:,}")
@@ -108,22 +109,24 @@ def _print_samples(opened: "PreparedCorpus", samples: int, length: int, seed: in
     from spanlab.corpus.order import SampleOrder
 
     blocks = DocumentBlocks(opened, length=length)
-    chosen = SampleOrder(len(blocks), seed).indices(0, 0, min(samples, len(blocks)))
+    indices = SampleOrder(len(blocks), seed).indices(0, 0, min(samples, len(blocks)))
     console = Console(highlight=False)
-    console.print("\n[bold]sample blocks[/bold]: [cyan]‖[/cyan] begins a sentence, · joins the pieces of a word")
-    for index in chosen.tolist():
-        console.print(_drawn(opened, blocks, index))
+    console.print("\n[bold]sample blocks[/bold]: [cyan]‖[/cyan] begins a sentence, · joins the tokens of a word")
+    for index in indices.tolist():
+        console.print(_block_text(opened, blocks, index))
 
 
-def _drawn(opened: "PreparedCorpus", blocks: Any, index: int) -> "Text":  # noqa: ANN401 (any kind of blocks)
+def _block_text(opened: "PreparedCorpus", blocks: "Blocks", index: int) -> "Text":
     from rich.text import Text
 
     batch = blocks.batch([index])
-    drawn = Text(f"\nblock {index:,}, {int(batch.lengths[0])} tokens\n", style="dim")
-    for number, token in enumerate(batch.ids.tolist()):
-        if batch.sentence_starts[number]:
-            drawn.append("‖ " if number == 0 else " ‖ ", style="bold cyan")
-        elif number:
-            drawn.append(" " if batch.word_starts[number] else "·", style="" if batch.word_starts[number] else "yellow")
-        drawn.append(opened.tokenizer.decode([token]).strip().removeprefix("##"), style="not dim")
-    return drawn
+    text = Text(f"\nblock {index:,}, {int(batch.lengths[0])} tokens\n", style="dim")
+    for position, token in enumerate(batch.ids.tolist()):
+        if batch.sentence_starts[position]:
+            text.append("‖ " if position == 0 else " ‖ ", style="bold cyan")
+        elif position:
+            text.append(
+                " " if batch.word_starts[position] else "·", style="" if batch.word_starts[position] else "yellow"
+            )
+        text.append(opened.tokenizer.decode([token]).strip().removeprefix("##"), style="not dim")
+    return text

@@ -34,17 +34,17 @@ def prepare(
         ),
     ],
     tokenizer: Annotated[Path, typer.Option(help="Folder or file of the tokenizer.")],
-    out: Annotated[Path, typer.Option(help="Folder of the corpus; an interrupted preparation there is gone on with.")],
+    out: Annotated[Path, typer.Option(help="Folder of the corpus; an interrupted preparation there is resumed.")],
     workers: Annotated[int | None, typer.Option(min=1, help="Worker processes.", show_default="the cores")] = None,
     engine: Annotated[Literal["local", "ray"], typer.Option(help="Where the workers run.")] = "local",
     text_field: Annotated[str, typer.Option(help="Key or column of the text.")] = "text",
     documents: Annotated[
         Literal["file", "blank-line", "line"] | None,
-        typer.Option(help="What a document of a .txt file is.", show_default="detected"),
+        typer.Option(help="What separates the documents of a .txt file.", show_default="detected"),
     ] = None,
     lines: Annotated[
         Literal["wrapped", "sentences", "paragraphs"] | None,
-        typer.Option(help="What a line of a document is.", show_default="detected"),
+        typer.Option(help="What a line break means inside a document.", show_default="detected"),
     ] = None,
     errors: Annotated[
         Literal["strict", "replace"], typer.Option(help="Bytes that are not UTF-8: stop, or replace and count them.")
@@ -63,8 +63,8 @@ def prepare(
 ) -> None:
     """Turn raw text into a prepared corpus: token shards with document, sentence and word boundaries.
 
-    The result does not depend on the number of workers or the engine. An interrupted run goes on where it was when
-    the same command is given again.
+    The result does not depend on the number of workers or the engine. Run the same command again to
+    resume an interrupted run.
 
     Examples:
       spanlab prepare books --tokenizer tokenizer --out corpus
@@ -131,11 +131,11 @@ def _run(
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
-        shown = bar.add_task("preparing", total=plan.text_bytes)
+        task = bar.add_task("preparing", total=plan.text_bytes)
 
         def show(progress: preparation.Progress) -> None:
             tokens = progress.counts.tokens / 1e6
-            bar.update(shown, completed=progress.text_bytes, description=f"preparing, {tokens:,.1f} M tokens")
+            bar.update(task, completed=progress.text_bytes, description=f"preparing, {tokens:,.1f} M tokens")
 
         return preparation.run_preparation(
             plan, tokenizer=tokenizer, out=out, workers=workers, engine=engine, overwrite=overwrite, on_progress=show
@@ -149,7 +149,7 @@ def _print_result(manifest: "Manifest", out: Path, as_json: bool) -> None:
     if as_json:
         print_json({"corpus": str(out), "counts": counts, "shards": len(manifest.shards)})
         return
-    told = {
+    labels = {
         "tokens": "tokens",
         "words": "words",
         "sentences": "sentences",
@@ -157,9 +157,9 @@ def _print_result(manifest: "Manifest", out: Path, as_json: bool) -> None:
         "duplicates": "duplicate documents left out",
         "short": "short documents left out",
         "cut": "cuts in documents that were too long",
-        "replaced": "wrong byte sequences replaced",
+        "replaced": "invalid byte sequences replaced",
         "empty": "empty files",
     }
     always = ("tokens", "words", "sentences", "documents", "duplicates")
-    rows = [(label, f"{counts[name]:,}") for name, label in told.items() if counts[name] or name in always]
+    rows = [(label, f"{counts[name]:,}") for name, label in labels.items() if counts[name] or name in always]
     print_table([("corpus", str(out)), ("shards", str(len(manifest.shards))), *rows])

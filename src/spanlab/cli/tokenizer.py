@@ -22,28 +22,34 @@ def _group() -> None:
 @app.command("train")
 def train(
     files: Annotated[list[Path], typer.Argument(help="Plain text files (UTF-8).", show_default=False)],
-    kind: Annotated[Literal["wordpiece", "bpe", "unigram", "word"], typer.Option("--type", help="What to train.")],
-    vocab_size: Annotated[int, typer.Option(help="Ids in all, special tokens included.")],
-    out: Annotated[Path, typer.Option("--out", help="The folder to write.")],
+    tokenizer_type: Annotated[
+        Literal["wordpiece", "bpe", "unigram", "word"], typer.Option("--type", help="Type of the tokenizer.")
+    ],
+    vocab_size: Annotated[int, typer.Option(help="Size of the vocabulary, special tokens included.")],
+    out: Annotated[Path, typer.Option("--out", help="Output folder.")],
     system: Annotated[
         Literal["bert", "roberta", "albert", "xlnet", "gpt", "elmo"] | None,
-        typer.Option(help="Whose special tokens; by default that of the type: bert, roberta, albert, elmo."),
+        typer.Option(
+            help="System whose special tokens are used; by default that of the type: bert, roberta, albert, elmo."
+        ),
     ] = None,
-    lowercase: Annotated[bool, typer.Option("--lowercase", help="Turn capitals into small letters.")] = False,
+    lowercase: Annotated[bool, typer.Option("--lowercase", help="Convert text to lower case.")] = False,
     strip_accents: Annotated[
         bool | None,
         typer.Option(
-            "--strip-accents/--keep-accents", help="By default accents go if capitals go.", show_default=False
+            "--strip-accents/--keep-accents",
+            help="By default accents are stripped with --lowercase.",
+            show_default=False,
         ),
     ] = None,
     split_chinese: Annotated[
         bool, typer.Option("--split-chinese/--join-chinese", help="Each Chinese character is a word (wordpiece, word).")
     ] = True,
     min_frequency: Annotated[
-        int | None, typer.Option(help="How often a pair or word must occur; 2, for unigram 1.", show_default=False)
+        int | None, typer.Option(help="Minimum count of a pair or word; 2, for unigram 1.", show_default=False)
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Write into a folder that is not empty.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Train a tokenizer on text files of any size; the same files give the same tokenizer.
 
@@ -56,7 +62,7 @@ def train(
 
     check_new_folder(out, overwrite=overwrite)
     config = TokenizerConfig(
-        kind=kind,
+        kind=tokenizer_type,
         vocab_size=vocab_size,
         system=system,
         lowercase=lowercase,
@@ -69,11 +75,11 @@ def train(
         progress.size = texts.size
         tokenizer = train_tokenizer(texts, config)
     tokenizer.save(out)
-    _print_outcome(tokenizer, out, as_json=as_json)
+    _print_result(tokenizer, out, as_json=as_json)
 
 
-def _print_outcome(tokenizer: "Tokenizer", out: Path, *, as_json: bool) -> None:
-    outcome = {
+def _print_result(tokenizer: "Tokenizer", out: Path, *, as_json: bool) -> None:
+    result = {
         "folder": str(out),
         "type": tokenizer.kind,
         "system": tokenizer.system,
@@ -82,13 +88,13 @@ def _print_outcome(tokenizer: "Tokenizer", out: Path, *, as_json: bool) -> None:
         "fingerprint": tokenizer.fingerprint,
     }
     if as_json:
-        print_json(outcome)
+        print_json(result)
     else:
-        print_table((name, str(value)) for name, value in outcome.items())
+        print_table((name, str(value)) for name, value in result.items())
 
 
 class _Progress:
-    """A line on stderr: how much of the files is read, then that the vocabulary is being learnt."""
+    """A progress line on stderr: the share of the files that is read, then the training."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -108,8 +114,8 @@ class _Progress:
         self._bar.stop()
 
     def advance(self, size: int) -> None:
-        """Some bytes were read; all of them may be read a second time."""
+        """Add bytes read; the files may be read twice."""
         self._read += size
         done = self._read % self.size or self.size
-        words = "learning the vocabulary" if done == self.size else "reading"
-        self._bar.update(self._task, completed=done, total=self.size, description=words)
+        description = "training the vocabulary" if done == self.size else "reading"
+        self._bar.update(self._task, completed=done, total=self.size, description=description)

@@ -1,4 +1,8 @@
-"""Is a prepared corpus what its manifest says? Every file is read and its sha256 compared."""
+"""Checks and statistics of a prepared corpus.
+
+`find_damage` reads every file and compares its sha256 with the manifest; `corpus_statistics` computes what
+`spanlab inspect corpus` shows.
+"""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,72 +11,14 @@ import numpy as np
 
 from spanlab.atomic_io import sha256_of
 from spanlab.corpus.corpus import PreparedCorpus, Unit
-from spanlab.corpus.manifest import TOKENIZER, Counts, FileRecord, Manifest, ShardRecord, read_manifest
+from spanlab.corpus.manifest import MANIFEST, TOKENIZER, Counts, FileRecord, Manifest, ShardRecord, read_manifest
 from spanlab.errors import SpanlabError
 from spanlab.text import Tokenizer
 
 _BINS = 32
 
 
-@dataclass(frozen=True, kw_only=True)
-class Lengths:
-    """How long sentences or documents are, in tokens."""
-
-    mean: float
-    longest: int
-    histogram: tuple[tuple[int, int, int], ...]
-    """(shortest, longest, how many) of each bin, from the first that is not empty on; bins double in width."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class CorpusStatistics:
-    """The figures of a corpus."""
-
-    counts: Counts
-    shards: int
-    vocab_size: int
-    ids_used: int
-    """Ids of the vocabulary that occur at all."""
-    unknown: int
-    """Tokens the vocabulary has no piece for."""
-    bytes_per_token: float
-    tokens_per_word: float
-    sentence_lengths: Lengths
-    document_lengths: Lengths
-
-    @property
-    def unknown_rate(self) -> float:
-        """Share of tokens that are unknown."""
-        return self.unknown / self.counts.tokens
-
-
-def corpus_statistics(corpus: PreparedCorpus) -> CorpusStatistics:
-    """The figures of a corpus."""
-    counts, used = corpus.counts, corpus.token_counts
-    unknown_id = corpus.tokenizer.unk_id
-    return CorpusStatistics(
-        counts=counts,
-        shards=len(corpus.shards),
-        vocab_size=corpus.manifest.tokenizer.vocab_size,
-        ids_used=int(np.count_nonzero(used)),
-        unknown=0 if unknown_id is None else int(used[unknown_id]),
-        bytes_per_token=counts.bytes / counts.tokens,
-        tokens_per_word=counts.tokens / counts.words,
-        sentence_lengths=_lengths(corpus, "sentences"),
-        document_lengths=_lengths(corpus, "documents"),
-    )
-
-
-def _lengths(corpus: PreparedCorpus, unit: Unit) -> Lengths:
-    histogram, longest, count = np.zeros(_BINS + 1, np.int64), 0, 0
-    for shard in corpus.shards:
-        starts = shard.sentences if unit == "sentences" else shard.documents
-        lengths = np.diff(starts.astype(np.int64), append=len(shard.tokens))
-        histogram += np.bincount(np.frexp(lengths)[1], minlength=_BINS + 1)  # bin k holds 2^(k-1) to 2^k - 1
-        longest, count = max(longest, int(lengths.max())), count + len(lengths)
-    used = range(int(np.flatnonzero(histogram)[0]), longest.bit_length() + 1)
-    bins = tuple((1 << (k - 1), (1 << k) - 1, int(histogram[k])) for k in used)
-    return Lengths(mean=corpus.counts.tokens / count, longest=longest, histogram=bins)
+# Damage.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,14 +30,14 @@ class Damage:
 
 
 def find_damage(folder: str | Path) -> list[Damage]:
-    """The damaged or missing files of a corpus folder, in the order of the manifest; none if it is whole."""
+    """The damaged or missing files of a corpus folder, in the order of the manifest."""
     folder = Path(folder)
     manifest = read_manifest(folder)
     records: tuple[FileRecord | ShardRecord, ...] = (*manifest.shards, *manifest.files)
-    found = [(record.file, _file_damage(folder, record)) for record in records]
-    found.append((TOKENIZER, _tokenizer_damage(folder, manifest)))
-    found.append(("manifest.json", _count_damage(manifest)))
-    return [Damage(file=file, cause=cause) for file, cause in found if cause]
+    causes = [(record.file, _file_damage(folder, record)) for record in records]
+    causes.append((TOKENIZER, _tokenizer_damage(folder, manifest)))
+    causes.append((MANIFEST, _count_damage(manifest)))
+    return [Damage(file=file, cause=cause) for file, cause in causes if cause]
 
 
 def _file_damage(folder: Path, record: FileRecord | ShardRecord) -> str | None:
@@ -122,3 +68,67 @@ def _count_damage(manifest: Manifest) -> str | None:
         if total != getattr(manifest.counts, name):
             return f"its shards hold {total} {name}, its counts say {getattr(manifest.counts, name)}"
     return None
+
+
+# Statistics.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lengths:
+    """Lengths of sentences or documents, in tokens."""
+
+    mean: float
+    longest: int
+    histogram: tuple[tuple[int, int, int], ...]
+    """(shortest, longest, count) of each bin, from the first that is not empty on; bins double in width."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorpusStatistics:
+    """Size, vocabulary and lengths of a corpus."""
+
+    counts: Counts
+    shards: int
+    vocab_size: int
+    ids_used: int
+    """Ids of the vocabulary that occur."""
+    unknown: int
+    """Unknown tokens."""
+    bytes_per_token: float
+    tokens_per_word: float
+    sentence_lengths: Lengths
+    document_lengths: Lengths
+
+    @property
+    def unknown_rate(self) -> float:
+        """Share of tokens that are unknown."""
+        return self.unknown / self.counts.tokens
+
+
+def corpus_statistics(corpus: PreparedCorpus) -> CorpusStatistics:
+    """Compute the statistics; reads the sentence and document boundaries of every shard."""
+    counts, token_counts = corpus.counts, corpus.token_counts
+    unknown_id = corpus.tokenizer.unk_id
+    return CorpusStatistics(
+        counts=counts,
+        shards=len(corpus.shards),
+        vocab_size=corpus.manifest.tokenizer.vocab_size,
+        ids_used=int(np.count_nonzero(token_counts)),
+        unknown=0 if unknown_id is None else int(token_counts[unknown_id]),
+        bytes_per_token=counts.bytes / counts.tokens,
+        tokens_per_word=counts.tokens / counts.words,
+        sentence_lengths=_lengths(corpus, "sentences"),
+        document_lengths=_lengths(corpus, "documents"),
+    )
+
+
+def _lengths(corpus: PreparedCorpus, unit: Unit) -> Lengths:
+    histogram, longest, count = np.zeros(_BINS + 1, np.int64), 0, 0
+    for shard in corpus.shards:
+        starts = shard.sentences if unit == "sentences" else shard.documents
+        lengths = np.diff(starts.astype(np.int64), append=len(shard.tokens))
+        histogram += np.bincount(np.frexp(lengths)[1], minlength=_BINS + 1)  # bin k holds 2^(k-1) to 2^k - 1
+        longest, count = max(longest, int(lengths.max())), count + len(lengths)
+    bin_range = range(int(np.flatnonzero(histogram)[0]), longest.bit_length() + 1)
+    bins = tuple((1 << (k - 1), (1 << k) - 1, int(histogram[k])) for k in bin_range)
+    return Lengths(mean=corpus.counts.tokens / count, longest=longest, histogram=bins)

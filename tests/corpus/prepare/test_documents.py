@@ -83,7 +83,7 @@ def test_compressed_tables_are_read(tmp_path: Path) -> None:
     [
         ('{"text": "a"', "not JSON"),
         ('["text"]', "the line holds a list, not an object; write one JSON object a line"),
-        ('{"txt": "a"}', "the record has no 'text' (did you mean 'txt'?); name the key with the text by --text-field"),
+        ('{"txt": "a"}', "the record has no 'text' (did you mean 'txt'?); set the key of the text with --text-field"),
         ('{"x": "a"}', "the record has no 'text'; its keys are x"),
         ('{"text": 5}', "'text' is a number, not text"),
         ('{"text": ["a"]}', "'text' is a list, not text"),

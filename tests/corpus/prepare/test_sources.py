@@ -64,7 +64,7 @@ def test_a_pipe_is_sent_to_standard_input(tmp_path: Path) -> None:
         ("missing.txt", "missing.txt: no such file or folder"),
         ("*.nothing", r"\*\.nothing: no file matches this pattern"),
         ("empty", r"empty: no \.txt, \.jsonl, \.csv, \.parquet file in this folder"),
-        ("notes.md", r"notes\.md: '\.md' is no format that is read here; say --format txt"),
+        ("notes.md", r"notes\.md: '\.md' is not a known format; use --format txt"),
     ],
 )
 def test_what_is_not_there_is_named(tree: Path, monkeypatch: pytest.MonkeyPatch, argument: str, message: str) -> None:

@@ -1,26 +1,29 @@
 """Bytes of a source, by position: of a plain file at random, of a compressed one or standard input front to back.
 
-The two readers answer the same question, `read(start, stop)`, so that one rule cuts every kind of input. A stream
-keeps only the bytes from the last `forget` on.
+The two readers answer the same question, `read(start, stop)`, so that one rule cuts every input into segments. A
+stream keeps only the bytes from the last `forget` on.
 """
 
 import os
+from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import IO, Protocol, cast
+from typing import IO, cast
+
+from typing_extensions import override
 
 from spanlab.corpus.prepare.sources import STDIN, Source
 from spanlab.errors import InputError, MissingExtraError
 
 
 class LookAhead:
-    """A stream whose first bytes can be looked at before they are read."""
+    """A stream whose first bytes can be peeked at before they are read."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream
         self._ahead = b""
 
     def peek(self, size: int) -> bytes:
-        """The next `size` bytes (fewer at the end), which stay to be read."""
+        """The next `size` bytes (fewer at the end), without consuming them."""
         while len(self._ahead) < size and (more := self._stream.read(size - len(self._ahead))):
             self._ahead += more
         return self._ahead[:size]
@@ -33,74 +36,77 @@ class LookAhead:
         return taken
 
     def close(self) -> None:
-        """Standard input is not ours to close."""
+        """Does nothing: standard input stays open."""
 
 
-class ByteReader(Protocol):
+class ByteReader(ABC):
     """Bytes by position."""
 
+    @abstractmethod
     def read(self, start: int, stop: int) -> bytes:
         """The bytes from `start` to `stop`, fewer at the end of the input."""
-        ...
 
+    @abstractmethod
     def end(self, position: int) -> int:
         """`position`, or the end of the input where that comes first."""
-        ...
 
-    def forget(self, position: int) -> None:
-        """Nothing before `position` will be asked for again."""
-        ...
+    def forget(self, position: int) -> None:  # noqa: B027 (only streams have something to discard)
+        """Nothing before `position` will be read again."""
 
+    @abstractmethod
     def close(self) -> None:
-        """Let go of the file."""
-        ...
+        """Close the file."""
 
 
-class FileBytes:
-    """A plain file, read at any place."""
+class FileBytes(ByteReader):
+    """A plain file, with random access."""
 
     def __init__(self, path: str) -> None:
-        self._file = Path(path).open("rb")  # noqa: SIM115 (closed by whoever asked for the reader)
+        self._file = Path(path).open("rb")  # noqa: SIM115 (closed by the caller)
 
-    def read(self, start: int, stop: int) -> bytes:  # noqa: D102 (as in the protocol)
+    @override
+    def read(self, start: int, stop: int) -> bytes:
         self._file.seek(start)
         return self._file.read(stop - start)
 
-    def end(self, position: int) -> int:  # noqa: D102
+    @override
+    def end(self, position: int) -> int:
         return min(position, os.fstat(self._file.fileno()).st_size)
 
-    def forget(self, position: int) -> None:
-        """A file forgets nothing."""
-
-    def close(self) -> None:  # noqa: D102
+    @override
+    def close(self) -> None:
         self._file.close()
 
 
-class StreamBytes:
-    """A stream read front to back, with a window of bytes kept."""
+class StreamBytes(ByteReader):
+    """A stream read front to back, with a buffer of the bytes since the last `forget`."""
 
     def __init__(self, source: Source, stream: IO[bytes]) -> None:
         self._source, self._stream = source, stream
-        self._first, self._kept = 0, bytearray()
+        self._first, self._buffer = 0, bytearray()
 
-    def read(self, start: int, stop: int) -> bytes:  # noqa: D102 (as in the protocol)
+    @override
+    def read(self, start: int, stop: int) -> bytes:
         assert start >= self._first, "a stream cannot go back"
         self.end(stop)
-        return bytes(self._kept[start - self._first : stop - self._first])
+        return bytes(self._buffer[start - self._first : stop - self._first])
 
-    def end(self, position: int) -> int:  # noqa: D102
+    @override
+    def end(self, position: int) -> int:
         try:
-            while self._first + len(self._kept) < position and (more := self._stream.read(1 << 20)):
-                self._kept += more
+            while self._first + len(self._buffer) < position and (more := self._stream.read(1 << 20)):
+                self._buffer += more
         except damaged_errors() as error:
             raise damaged(self._source, error) from None
-        return min(position, self._first + len(self._kept))
+        return min(position, self._first + len(self._buffer))
 
-    def forget(self, position: int) -> None:  # noqa: D102
-        del self._kept[: position - self._first]
+    @override
+    def forget(self, position: int) -> None:
+        del self._buffer[: position - self._first]
         self._first = position
 
-    def close(self) -> None:  # noqa: D102
+    @override
+    def close(self) -> None:
         self._stream.close()
 
 
@@ -108,7 +114,7 @@ def open_stream(source: Source, stdin: LookAhead | None = None) -> IO[bytes]:
     """The bytes of a file or of standard input, decompressed, front to back."""
     if source.name == STDIN:
         if stdin is None:
-            raise InputError("standard input is not there to be read")
+            raise InputError("standard input is not available")
         return cast("IO[bytes]", stdin)
     raw = Path(source.name).open("rb")  # noqa: SIM115 (closed with the stream around it)
     if source.compression == "gz":
@@ -136,7 +142,7 @@ def open_reader(source: Source, stdin: LookAhead | None = None) -> ByteReader:
 
 
 def damaged_errors() -> tuple[type[Exception], ...]:
-    """What decompressors raise on a damaged or cut file."""
+    """What decompressors raise on a damaged or truncated file."""
     import lzma
     import sys
     import zlib

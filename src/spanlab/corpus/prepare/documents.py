@@ -107,10 +107,10 @@ def _json_text(segment: Segment, text: str, offset: int, line: str, field: str) 
         raise error(f"the line holds {_json_type(record)}, not an object", "write one JSON object a line")
     if field not in record:
         hint = did_you_mean(field, record) or f"; its keys are {', '.join(record) or 'none'}"
-        raise error(f"the record has no '{field}'{hint}", "name the key with the text by --text-field")
+        raise error(f"the record has no '{field}'{hint}", "set the key of the text with --text-field")
     value = record[field]
     if not isinstance(value, str | None):
-        raise error(f"'{field}' is {_json_type(value)}, not text", "name the key with the text by --text-field")
+        raise error(f"'{field}' is {_json_type(value)}, not text", "set the key of the text with --text-field")
     return value or ""
 
 

@@ -21,7 +21,7 @@ from spanlab.ray_cluster import ray_cluster
 
 Engine = Literal["local", "ray"]
 Tokenize = Callable[[SegmentGroup], TokenizedDocuments]
-"""What a worker computes; it is pickled."""
+"""The function a worker runs; it is pickled."""
 Results = Generator[tuple[SegmentGroup, TokenizedDocuments], None, None]
 """Segments with their tokens; the caller closes it."""
 Handle = TypeVar("Handle")
@@ -62,7 +62,7 @@ def _run_in_processes(groups: Iterable[SegmentGroup], tokenize: Tokenize, worker
         yield from _in_order(groups, lambda group: pool.submit(tokenize, group), Future.result, 2 * workers)
     except BrokenProcessPool:
         raise SpanlabError(
-            "a worker process died (killed, or out of memory); run the command again with fewer --workers to continue"
+            "a worker process died (killed, or out of memory); run the command again with fewer --workers to resume"
         ) from None
     finally:
         # Results still being computed are not needed; waiting for them would make Ctrl-C slow.

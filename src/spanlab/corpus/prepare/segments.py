@@ -1,10 +1,10 @@
-"""Sources cut into segments: whole documents, a few megabytes at a time, each the work of one task.
+"""Sources cut into segments: whole documents, a few megabytes at a time.
 
-What enters is sources in order; what leaves is segments in order, and tasks of one or more of them. Where a cut
-falls is a function of the source's bytes alone, never of workers, so the shards that come of it are the same on any
-machine. A plain .txt or .jsonl file is cut by byte ranges that workers read themselves; only the places around the
-cuts are looked at here. Compressed files, standard input, .csv and .parquet can only be read front to back: their
-segments carry their bytes or documents with them, which makes this process their reader.
+What enters is sources in order; what leaves is segments in order, in groups that one worker tokenizes at once. Where a
+cut falls is a function of the source's bytes alone, never of workers, so shards are the same on any machine. A plain
+.txt or .jsonl file is cut by byte ranges that workers read themselves; this process reads only the bytes around the
+cuts. Compressed files, standard input, .csv and .parquet can only be read front to back: this process reads them, and
+their segments contain their bytes or documents.
 """
 
 import hashlib
@@ -40,15 +40,15 @@ class Segment:
     documents: tuple[str, ...] | None = None
     """The documents, where the source has no bytes to cut."""
     cut: bool = False
-    """The last document goes on in the next segment as another one: it was too long."""
+    """The last document was too long: its rest is a document of the next segment."""
     line: int | None = None
-    """Line of the first byte, where it is known."""
+    """Line of the first byte; None where unknown."""
 
     @property
     def fingerprint(self) -> bytes:
         """Changes when the segment's content does: by size and time for a file, by content for what streams."""
-        place = f"{self.source.name}|{self.source.size}|{self.source.modified}|{self.start}|{self.stop}|{self.cut}"
-        digest = hashlib.blake2b(place.encode(errors="surrogateescape"), digest_size=16)
+        identity = f"{self.source.name}|{self.source.size}|{self.source.modified}|{self.start}|{self.stop}|{self.cut}"
+        digest = hashlib.blake2b(identity.encode(errors="surrogateescape"), digest_size=16)
         digest.update(self.data or b"")
         for text in self.documents or ():
             digest.update(text.encode(errors="surrogatepass") + b"\n")
@@ -56,7 +56,7 @@ class Segment:
 
     @property
     def size(self) -> int:
-        """Bytes of text, nearly."""
+        """Bytes of text, or characters where the segment has `documents`."""
         return sum(map(len, self.documents)) if self.documents is not None else self.stop - self.start
 
     def line_of(self, offset: int) -> int:
@@ -128,18 +128,18 @@ def _next_cut(
     if (end := reader.end(position + 1)) <= position:
         return end, False
     pattern = _LINE if source.format == "jsonl" else _DOCUMENT_ENDS[config.documents or "file"]
-    while pattern and (seen := reader.read(position, min(position + _LOOK, start + longest))):
-        if found := pattern.search(seen):
-            return position + found.end(), False
-        position += len(seen)
+    while pattern and (window := reader.read(position, min(position + _LOOK, start + longest))):
+        if match := pattern.search(window):
+            return position + match.end(), False
+        position += len(window)
     if (end := reader.end(start + longest + 1)) <= start + longest:
         return end, False
     if source.format == "jsonl":
-        raise _endless_line(reader, source, start, line, config.segment_bytes, record_bytes)
+        raise _line_too_long(reader, source, start, line, config.segment_bytes, record_bytes)
     return _forced_cut(reader, start, start + longest), True
 
 
-def _endless_line(
+def _line_too_long(
     reader: ByteReader, source: Source, start: int, line: int, segment_bytes: int, record_bytes: int
 ) -> InputError:
     before = reader.read(start, start + segment_bytes).count(b"\n")
@@ -153,11 +153,11 @@ def _endless_line(
 
 
 def _forced_cut(reader: ByteReader, start: int, stop: int) -> int:
-    """The best place to cut at or just before `stop`: after a line, after a blank, between two characters."""
+    """The best position to cut at or just before `stop`: after a line, after a space, between two characters."""
     first = max(start + 1, stop - _LOOK)
-    seen = reader.read(first, stop)
+    window = reader.read(first, stop)
     for mark in (b"\n", b" "):
-        if (place := seen.rfind(mark)) >= 0:
-            return first + place + 1
-    continued = re.search(rb"[\xc0-\xff][\x80-\xbf]*$", seen)  # the last character may go on after `stop`
+        if (offset := window.rfind(mark)) >= 0:
+            return first + offset + 1
+    continued = re.search(rb"[\xc0-\xff][\x80-\xbf]*$", window)  # the last character may continue after `stop`
     return first + continued.start() if continued else stop

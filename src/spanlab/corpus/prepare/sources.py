@@ -1,7 +1,7 @@
-"""What the user names becomes sources: files, folders, patterns, standard input, Hugging Face data sets.
+"""From command-line names to sources: files, folders, patterns, standard input, Hugging Face data sets.
 
-Sources leave one at a time and in a fixed order (the order given; inside a folder by name), because the order decides
-which of two equal documents stays and where shards are cut. Nothing is read here but directory listings.
+Sources come in a fixed order (the order given; inside a folder by name), because the order decides which of two equal
+documents stays and where shards are cut. Only directory listings are read.
 """
 
 import glob
@@ -25,14 +25,14 @@ _DATASETS = "datasets:"
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """One place documents come from."""
+    """One input of documents."""
 
     name: str
-    """The path, `-` for standard input, or `datasets:NAME[:CONFIG][:SPLIT]`; what errors call it."""
+    """The path, `-` for standard input, or `datasets:NAME[:CONFIG][:SPLIT]`; used in messages."""
     format: Format
     compression: Compression | None = None
     size: int | None = None
-    """Bytes on disk; None where nobody knows before the end."""
+    """Bytes on disk; None where unknown."""
     modified: int | None = None
 
     @property
@@ -60,19 +60,18 @@ def find_sources(names: Sequence[str], file_format: Format | None = None) -> Ite
 
 
 def _folder(folder: Path, file_format: Format | None) -> Iterator[Source]:
-    found = False
-    for place, folders, files in os.walk(folder):
+    is_empty = True
+    for parent, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(files):
-            known = file_format or _format_of(name)[0]
-            if known and not name.startswith("."):
-                found = True
-                yield _file(Path(place) / name, file_format)
-    if not found:
+            if not name.startswith(".") and (file_format or _format_of(name)[0]):
+                is_empty = False
+                yield _file(Path(parent) / name, file_format)
+    if is_empty:
         raise InputError(
             f"no {', '.join('.' + name for name in FILE_FORMATS)} file in this folder (nor a .gz, .xz or .zst of one)",
             path=folder,
-            fix="name the files' format with --format",
+            fix="set the format of the files with --format",
         )
 
 
@@ -96,12 +95,10 @@ def _format_of(name: str) -> tuple[Format | None, Compression | None]:
 
 
 def _file(path: Path, file_format: Format | None) -> Source:
-    known, compression = _format_of(path.name)
-    chosen = file_format or known
+    name_format, compression = _format_of(path.name)
+    chosen = file_format or name_format
     if chosen is None:
-        raise InputError(
-            f"'{path.suffix}' is no format that is read here", path=path, fix="say --format txt, or another"
-        )
+        raise InputError(f"'{path.suffix}' is not a known format", path=path, fix="use --format txt, or another")
     status = path.stat()
     if not S_ISREG(status.st_mode):
         raise InputError("not a regular file", path=path, fix="pipe it in: … | spanlab prepare - …")

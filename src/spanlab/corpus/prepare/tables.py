@@ -1,7 +1,7 @@
 """Rows of tables in chunks: .csv, .parquet, and Hugging Face data sets, read front to back.
 
-What leaves is chunks of about the asked size: of a .csv whole records as bytes, each chunk with the header before
-it; of the others the documents themselves.
+What leaves is chunks of about the requested size: of a .csv whole records as bytes, each chunk with the header before
+it; of the others the documents.
 """
 
 import csv
@@ -63,7 +63,7 @@ def _csv_records(source: Source, record_bytes: int, stdin: LookAhead | None) -> 
 
 
 class _Raw(io.RawIOBase):
-    """Gives any stream that can only `read(size)` the face that BufferedReader asks for."""
+    """The interface that BufferedReader needs, for a stream that only has `read(size)`."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream
@@ -84,7 +84,7 @@ def _check_column(source: Source, field: str, columns: Iterable[str]) -> None:
             f"no column '{field}'{did_you_mean(field, columns)}; the columns are {', '.join(columns)}",
             path=source.name,
             line=1 if source.format == "csv" else None,
-            fix="name the one with the text by --text-field",
+            fix="set the column of the text with --text-field",
         )
 
 
@@ -106,7 +106,7 @@ def parquet_chunks(source: Source, field: str, chunk_characters: int) -> Iterato
 
 
 def _column_texts(column: Any) -> list[Any]:  # noqa: ANN401 (an array of pyarrow)
-    """The values of a column; bytes that are no text come as halves of surrogate pairs, for the worker to judge."""
+    """The values of a column; bytes that are not UTF-8 become lone surrogates, which the worker refuses or replaces."""
     try:
         values: list[Any] = column.to_pylist()
         return values
@@ -129,7 +129,7 @@ def _seekable(source: Source) -> Any:  # noqa: ANN401 (a path or a file)
 
 
 def dataset_chunks(source: Source, field: str, chunk_characters: int) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """(first row, documents) of the chunks of `datasets:NAME[:CONFIG][:SPLIT]`, streamed; the split unsaid is train."""
+    """(first row, documents) of the chunks of `datasets:NAME[:CONFIG][:SPLIT]`, streamed; default split: train."""
     try:
         import datasets
     except ImportError:
@@ -139,7 +139,7 @@ def dataset_chunks(source: Source, field: str, chunk_characters: int) -> Iterato
     try:
         rows = datasets.load_dataset(name, config, split=split, streaming=True)
         columns = rows.column_names
-    except Exception as error:  # the library raises many kinds, all about what was asked for
+    except Exception as error:  # the library raises many types, all about the requested data set
         raise InputError(f"cannot load the data set ({error})".replace("\n", " "), path=source.name) from None
     if columns is not None:
         _check_column(source, field, columns)
@@ -156,7 +156,7 @@ def _chunks(
             raise InputError(
                 f"row {row}: '{field}' is {type(value).__name__}, not text",
                 path=source.name,
-                fix="name the column with the text by --text-field",
+                fix="set the column of the text with --text-field",
             )
         chunk.append(value or "")
         size += len(value or "")

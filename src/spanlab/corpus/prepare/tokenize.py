@@ -1,7 +1,7 @@
 """Segments to token arrays: documents are split into sentences, tokenized in large batches, and laid end to end.
 
-`tokenize_segments` is what every engine runs, in this process, in a local worker or on a cluster. Its result depends on
-the segments, the settings and the tokenizer alone.
+`tokenize_segments` is the function every engine runs, in this process, in a local worker or on a cluster. Its result
+depends on the segments, the settings and the tokenizer alone.
 """
 
 import hashlib
@@ -23,6 +23,13 @@ from spanlab.text import Tokenizer, sentence_spans
 
 _HAN = r"[\u3000-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uffef]"
 _HAN_BREAK = re.compile(rf"(?<={_HAN})[ \t\r]*\n\s*(?={_HAN})")
+_WINDOW_CHARACTERS = 1 << 14
+_BATCH_CHARACTERS = 1 << 17
+DIGEST = np.dtype("S16")
+"""A document's 128-bit fingerprint. Numpy's byte strings ignore trailing zeros, which keeps equal-length ones apart."""
+
+
+# Documents to sentences.
 
 
 @dataclass(frozen=True)
@@ -58,8 +65,7 @@ def _paragraphs(document: str, lines: Lines) -> Iterator[str]:
             yield paragraph
 
 
-_WINDOW_CHARACTERS = 1 << 14
-_BATCH_CHARACTERS = 1 << 17
+# Sentences to tokens.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,11 +77,11 @@ class Encoded:
     word_starts: Flags
     """(N,) where words begin."""
     sentence_lengths: Integers
-    """(S,) tokens of each sentence, of all documents in order; 0 where the tokenizer makes nothing of a sentence."""
+    """(S,) tokens of each sentence, of all documents in order; 0 where a sentence has no tokens."""
 
 
 def encode_documents(tokenizer: Tokenizer, documents: Iterable[Sentences]) -> Encoded:
-    """The tokens of documents, one after the other."""
+    """The tokens of documents, end to end."""
     ids, word_starts = [np.zeros(0, np.uint32)], [np.zeros(0, np.bool_)]
     fragment_lengths, opens = [np.zeros(0, np.int64)], []
     for batch in _batches(documents):
@@ -97,7 +103,7 @@ class _Batch:
 
     texts: list[str] = field(default_factory=list)
     fragment_starts: list[int] = field(default_factory=list)
-    """Where each fragment begins when the texts are laid one after the other."""
+    """Where each fragment begins when the texts are laid end to end."""
     opens: list[bool] = field(default_factory=list)
     """Whether a fragment begins a sentence."""
     size: int = 0
@@ -146,13 +152,13 @@ def _fragments(document: Sentences) -> tuple[list[int], list[bool]]:
 
 
 def _windows(text: str, cuts: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Runs of fragments, as pairs of fragment numbers, each about as long as a window; the next begins with a space."""
+    """(first, last) fragments of windows, each of about _WINDOW_CHARACTERS; the next begins with a space."""
     first = 0
-    for number in range(1, len(cuts)):
-        size = cuts[number] - cuts[first]
-        if size >= _WINDOW_CHARACTERS and (text[cuts[number]] == " " or size >= 4 * _WINDOW_CHARACTERS):
-            yield first, number
-            first = number
+    for index in range(1, len(cuts)):
+        size = cuts[index] - cuts[first]
+        if size >= _WINDOW_CHARACTERS and (text[cuts[index]] == " " or size >= 4 * _WINDOW_CHARACTERS):
+            yield first, index
+            first = index
     yield first, len(cuts)
 
 
@@ -161,18 +167,17 @@ def _encode(tokenizer: Tokenizer, batch: _Batch) -> tuple[NDArray[np.uint32], Fl
     table = tokenizer.encode_table(batch.texts)
     sizes = np.fromiter(map(len, batch.texts), np.int64, len(batch.texts))
     # A token belongs to the fragment that holds its last character.
-    places = np.repeat(offsets(sizes), table.counts) + np.maximum(table.ends - 1, table.starts)
-    owners = np.searchsorted(batch.fragment_starts, np.maximum.accumulate(places), side="right") - 1
-    return table.ids, table.word_starts, np.bincount(owners, minlength=len(batch.fragment_starts))
+    last_characters = np.repeat(offsets(sizes), table.counts) + np.maximum(table.ends - 1, table.starts)
+    fragments = np.searchsorted(batch.fragment_starts, np.maximum.accumulate(last_characters), side="right") - 1
+    return table.ids, table.word_starts, np.bincount(fragments, minlength=len(batch.fragment_starts))
 
 
-DIGEST = np.dtype("S16")
-"""A document's 128-bit fingerprint. Numpy's byte strings ignore trailing zeros, which keeps equal-length ones apart."""
+# Segments to arrays.
 
 
 @dataclass(frozen=True, kw_only=True)
 class TokenizedDocuments:
-    """The arrays of some documents: D documents of S sentences and N tokens."""
+    """D documents of S sentences and N tokens, as arrays."""
 
     ids: NDArray[np.unsignedinteger]
     """(N,) in the type of the shards."""
@@ -187,7 +192,7 @@ class TokenizedDocuments:
     document_bytes: Integers
     """(D,) UTF-8 bytes of each document, white space runs counted as one."""
     digests: NDArray[np.bytes_]
-    """(D,) fingerprints by which duplicates are found."""
+    """(D,) fingerprints of the texts, by which duplicates are found."""
     short: int
     """Documents left out because they had too few tokens."""
     cut: int
@@ -216,14 +221,14 @@ class TokenizedDocuments:
 
 
 def token_dtype(vocab_size: int) -> np.dtype[np.unsignedinteger]:
-    """The smallest type of the shards that holds every id."""
+    """The smaller of the two token types of shards that holds every id."""
     return np.dtype("<u2") if vocab_size <= 1 << 16 else np.dtype("<u4")
 
 
 def tokenize_segments(
     segments: SegmentGroup, config: PrepareConfig, tokenizer_folder: str, fingerprint: str
 ) -> TokenizedDocuments:
-    """The documents of some segments; every worker must see the tokenizer's folder under this path."""
+    """The documents of a group of segments; the tokenizer's folder must have the same path on every worker."""
     assert config.lines is not None
     tokenizer = _load_tokenizer(tokenizer_folder, fingerprint)
     documents: list[Sentences] = []
@@ -244,7 +249,7 @@ def tokenize_segments(
 
 @lru_cache(maxsize=1)
 def _load_tokenizer(folder: str, fingerprint: str) -> Tokenizer:
-    """A worker keeps its tokenizer, and with it the words it has met."""
+    """Cached, so that a worker keeps its tokenizer, and with it the cache of words."""
     tokenizer = Tokenizer.load(folder)
     if tokenizer.fingerprint != fingerprint:
         raise InputError("the tokenizer changed while the corpus was being prepared", path=folder)
@@ -255,15 +260,15 @@ def _to_arrays(
     documents: list[Sentences], tokenizer: Tokenizer, *, min_tokens: int, cut: int, replaced: int
 ) -> TokenizedDocuments:
     encoded = encode_documents(tokenizer, documents)
-    sentence_owners = np.repeat(np.arange(len(documents)), [len(document.starts) for document in documents])
-    lengths = np.bincount(sentence_owners, encoded.sentence_lengths, len(documents)).astype(np.int64)
-    there = encoded.sentence_lengths > 0
+    sentence_documents = np.repeat(np.arange(len(documents)), [len(document.starts) for document in documents])
+    lengths = np.bincount(sentence_documents, encoded.sentence_lengths, len(documents)).astype(np.int64)
+    non_empty = encoded.sentence_lengths > 0
     texts = [document.text.encode() for document in documents]
     arrays = TokenizedDocuments(
         ids=encoded.ids.astype(token_dtype(tokenizer.vocab_size)),
         word_starts=encoded.word_starts,
-        sentence_lengths=encoded.sentence_lengths[there],
-        document_sentences=np.bincount(sentence_owners[there], minlength=len(documents)),
+        sentence_lengths=encoded.sentence_lengths[non_empty],
+        document_sentences=np.bincount(sentence_documents[non_empty], minlength=len(documents)),
         document_lengths=lengths,
         document_bytes=np.fromiter(map(len, texts), np.int64, len(texts)),
         digests=_digests(texts),

@@ -1,10 +1,10 @@
-"""Parts go to disk in the order of tasks, and a run that was killed goes on where its last commit left off.
+"""Tokenized documents to shards, in the order of the input, so that a killed run resumes at its last commit.
 
 While a shard is open its sections grow in the folder `.prepare`, beside a small state file that says how much of them
-is valid. A commit makes the sections durable, then replaces the state; going on after a kill cuts the sections back to
-the state and works on from its task. A full shard is put together under its final name before the commit that counts
-it, and can be put together again from the same sections, so no order of events loses or doubles a document.
-Shards end with the task that fills them: where they are cut depends on the input alone.
+is valid. A commit makes the sections durable, then replaces the state; resuming truncates the sections to the state and
+continues with the next group of segments. A full shard is assembled under its final name before the commit that counts
+it, and can be assembled again from the same sections, so no order of events loses or duplicates a document. Shards end
+with the group of segments that fills them: where they are cut depends on the input alone.
 """
 
 import json
@@ -26,42 +26,11 @@ from spanlab.corpus.prepare.tokenize import DIGEST, TokenizedDocuments, token_dt
 from spanlab.corpus.shards import section_starts, write_shard
 from spanlab.errors import ConfigError, InputError
 
-Digests = NDArray[np.bytes_]
-_LONGEST_RUN = 1 << 24
-
-
-class SeenDocuments:
-    """Tells which documents are new, in the order in which they are asked about."""
-
-    def __init__(self) -> None:
-        self._runs: list[Digests] = []
-
-    def __len__(self) -> int:
-        return sum(len(run) for run in self._runs)
-
-    def add(self, digests: Digests) -> Flags:
-        """(D,) True for documents that neither an earlier call nor an earlier place of this one held; all are kept."""
-        distinct, firsts = np.unique(digests, return_index=True)
-        known = np.zeros(len(distinct), np.bool_)
-        for run in self._runs:
-            places = np.minimum(np.searchsorted(run, distinct), len(run) - 1)
-            known |= run[places] == distinct
-        fresh = np.zeros(len(digests), np.bool_)
-        fresh[firsts[~known]] = True
-        if not known.all():
-            self._keep(distinct[~known])
-        return fresh
-
-    def _keep(self, run: Digests) -> None:
-        while self._runs and len(self._runs[-1]) < 2 * len(run) and len(self._runs[-1]) < _LONGEST_RUN:
-            run = np.concatenate((self._runs.pop(), run))
-            run.sort(kind="stable")  # two sorted runs: a merge
-        self._runs.append(run)
-
-
 STATE = "state.json"
 STATE_VERSION = 1
 _DIGESTS_AT_ONCE = 1 << 20
+_LONGEST_RUN = 1 << 24
+Digests = NDArray[np.bytes_]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,9 +43,9 @@ class State:
     """Fingerprint of the tokenizer."""
     vocab_size: int
     tasks: int = 0
-    """Tasks whose parts are written."""
+    """Groups of segments that are written."""
     chain: str = ""
-    """Fingerprint of those tasks' segments: the same input must come again for a run to go on."""
+    """Fingerprint of their segments: a run resumes only on the same input."""
     counts: Counts = field(default_factory=Counts)
     shards: tuple[ShardRecord, ...] = ()
     tokens: int = 0
@@ -86,7 +55,7 @@ class State:
 
 
 def read_state(folder: Path) -> State | None:
-    """The state an interrupted preparation left in a corpus folder, if any."""
+    """The state of an interrupted preparation in a corpus folder, if any."""
     path = folder / WORK / STATE
     try:
         mapping = json.loads(path.read_text(encoding="utf-8"))
@@ -97,22 +66,22 @@ def read_state(folder: Path) -> State | None:
     except (UnicodeDecodeError, json.JSONDecodeError, ConfigError):
         pass
     raise InputError(
-        "the state of the interrupted preparation cannot be read", path=path, fix="start anew with --overwrite"
+        "the state of the interrupted preparation cannot be read", path=path, fix="start over with --overwrite"
     )
 
 
 class CorpusWriter:
-    """Appends parts to the shards of a corpus folder."""
+    """Appends tokenized documents to the shards of a corpus folder."""
 
     def __init__(self, folder: Path, state: State, *, commit_seconds: float = 5.0) -> None:
         self._folder, self._work = folder, folder / WORK
         self._commit_seconds, self._committed = commit_seconds, time.monotonic()
-        self._tokens_type = token_dtype(state.vocab_size)
+        self._token_type = token_dtype(state.vocab_size)
         self.state = state
         self._sections = {
-            name: _open_cut(self._work / name, size)
+            name: _open_section(self._work / name, size)
             for name, size in {
-                "tokens": state.tokens * self._tokens_type.itemsize,
+                "tokens": state.tokens * self._token_type.itemsize,
                 "words": state.tokens,
                 "sentences": 4 * state.sentences,
                 "documents": 4 * state.documents,
@@ -121,7 +90,7 @@ class CorpusWriter:
         }
         self._seen = self._read_digests(state.counts.documents)
 
-    def _read_digests(self, documents: int) -> SeenDocuments:
+    def _read_digests(self, documents: int) -> "SeenDocuments":
         seen = SeenDocuments()
         with (self._work / "digests").open("rb") as file:
             for first in range(0, documents, _DIGESTS_AT_ONCE):
@@ -129,9 +98,9 @@ class CorpusWriter:
                 seen.add(np.frombuffer(file.read(count * DIGEST.itemsize), DIGEST))
         return seen
 
-    def append(self, part: TokenizedDocuments, chain: str) -> None:
-        """Write the new documents of the next task's part; `chain` is the input's fingerprint with that task."""
-        kept = part.select(self._seen.add(part.digests))
+    def append(self, documents: TokenizedDocuments, chain: str) -> None:
+        """Write those documents of the next group that are new; `chain` is the input's fingerprint up to that group."""
+        kept = documents.select(self._seen.add(documents.digests))
         state = self.state
         self._write("tokens", kept.ids.tobytes())
         self._write("words", kept.word_starts.tobytes())
@@ -142,7 +111,7 @@ class CorpusWriter:
             state,
             tasks=state.tasks + 1,
             chain=chain,
-            counts=state.counts + _counts(part, kept),
+            counts=state.counts + _counts(documents, kept),
             tokens=state.tokens + len(kept.ids),
             sentences=state.sentences + len(kept.sentence_lengths),
             documents=state.documents + len(kept.document_lengths),
@@ -158,14 +127,14 @@ class CorpusWriter:
             view = view[self._sections[section].write(view) :]
 
     def commit(self) -> None:
-        """Make everything written so far durable, and the place to go on from."""
+        """Make everything written so far durable; a killed run resumes from here."""
         for file in self._sections.values():
             os.fsync(file.fileno())
         write_atomically(self._work / STATE, json.dumps(to_mapping(self.state)).encode())
         self._committed = time.monotonic()
 
     def finish_shard(self) -> None:
-        """Put the open shard, if it holds anything, under its final name and open the next."""
+        """Assemble the open shard, if it is not empty, under its final name and open the next."""
         state = self.state
         if not state.tokens:
             return
@@ -175,7 +144,7 @@ class CorpusWriter:
         )
         record = ShardRecord(
             file=path.name,
-            bytes=section_starts(state.tokens, state.sentences, state.documents, self._tokens_type.itemsize)[-1],
+            bytes=section_starts(state.tokens, state.sentences, state.documents, self._token_type.itemsize)[-1],
             sha256=digest,
             tokens=state.tokens,
             sentences=state.sentences,
@@ -188,16 +157,16 @@ class CorpusWriter:
             self._sections[name].seek(0)
 
     def close(self) -> None:
-        """Let go of the files; what is not committed is not kept."""
+        """Close the files; what was not committed is lost."""
         for file in self._sections.values():
             file.close()
 
 
-def _open_cut(path: Path, size: int) -> IO[bytes]:
-    """A section file for appending, cut back to its valid size."""
+def _open_section(path: Path, size: int) -> IO[bytes]:
+    """A section file for appending, truncated to its valid size."""
     path.touch()
     if path.stat().st_size < size:
-        raise InputError("shorter than the state says", path=path, fix="start anew with --overwrite")
+        raise InputError("the file is shorter than recorded in the state", path=path, fix="start over with --overwrite")
     file = path.open("r+b", buffering=0)
     file.truncate(size)
     file.seek(size)
@@ -205,19 +174,48 @@ def _open_cut(path: Path, size: int) -> IO[bytes]:
 
 
 def _starts(first: int, lengths: Integers) -> bytes:
-    """Where things of these lengths start, one after the other from `first` on, as the shard writes them."""
+    """Where ranges of these lengths start, end to end from `first` on, in the format of a shard."""
     return (first + offsets(lengths)).astype(np.dtype("<u4")).tobytes()
 
 
-def _counts(part: TokenizedDocuments, kept: TokenizedDocuments) -> Counts:
+def _counts(documents: TokenizedDocuments, kept: TokenizedDocuments) -> Counts:
     return Counts(
         tokens=len(kept.ids),
         words=int(np.count_nonzero(kept.word_starts)),
         sentences=len(kept.sentence_lengths),
         documents=len(kept.document_lengths),
         bytes=int(kept.document_bytes.sum()),
-        duplicates=len(part.document_lengths) - len(kept.document_lengths),
-        short=part.short,
-        cut=part.cut,
-        replaced=part.replaced,
+        duplicates=len(documents.document_lengths) - len(kept.document_lengths),
+        short=documents.short,
+        cut=documents.cut,
+        replaced=documents.replaced,
     )
+
+
+class SeenDocuments:
+    """The digests of all documents so far, in sorted runs that double in length: 16 bytes a document."""
+
+    def __init__(self) -> None:
+        self._runs: list[Digests] = []
+
+    def __len__(self) -> int:
+        return sum(len(run) for run in self._runs)
+
+    def add(self, digests: Digests) -> Flags:
+        """(D,) True for documents whose digest is new: in no earlier call and not before in this one."""
+        distinct, firsts = np.unique(digests, return_index=True)
+        known = np.zeros(len(distinct), np.bool_)
+        for run in self._runs:
+            positions = np.minimum(np.searchsorted(run, distinct), len(run) - 1)
+            known |= run[positions] == distinct
+        fresh = np.zeros(len(digests), np.bool_)
+        fresh[firsts[~known]] = True
+        if not known.all():
+            self._insert(distinct[~known])
+        return fresh
+
+    def _insert(self, run: Digests) -> None:
+        while self._runs and len(self._runs[-1]) < 2 * len(run) and len(self._runs[-1]) < _LONGEST_RUN:
+            run = np.concatenate((self._runs.pop(), run))
+            run.sort(kind="stable")  # two sorted runs: a merge
+        self._runs.append(run)
