@@ -24,13 +24,13 @@ def tokenizer_folder(tmp_path_factory: pytest.TempPathFactory, tokenizer: Tokeni
 
 @pytest.fixture
 def texts(tmp_path: Path) -> Path:
-    """A folder of text files, one of which says what an earlier one says."""
+    """A folder of text files, one of which repeats an earlier one."""
     folder = tmp_path / "texts"
     folder.mkdir()
-    for number in range(12):
+    for index in range(12):
         lines = [
-            f"{'abcdefghij'[k % 10] * (k % 7 + 1)} file {'xyzuvwrstopq'[number]} {'mnop'[k % 4]}." for k in range(40)
+            f"{'abcdefghij'[k % 10] * (k % 7 + 1)} file {'xyzuvwrstopq'[index]} {'mnop'[k % 4]}." for k in range(40)
         ]
-        (folder / f"{number:02d}.txt").write_text("\n".join(lines), encoding="utf-8")
+        (folder / f"{index:02d}.txt").write_text("\n".join(lines), encoding="utf-8")
     (folder / "05-again.txt").write_text((folder / "03.txt").read_text(encoding="utf-8"), encoding="utf-8")
     return folder

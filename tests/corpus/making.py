@@ -19,7 +19,7 @@ def letters_tokenizer() -> Tokenizer:
     """WordPiece over single letters: a word of n letters has n tokens, so tests can write any lengths they need."""
     letters = [chr(code) for code in range(ord("a"), ord("z") + 1)]
     vocabulary = {
-        token: number for number, token in enumerate([*SPECIAL, *".,!?", *letters, *("##" + x for x in letters)])
+        token: index for index, token in enumerate([*SPECIAL, *".,!?", *letters, *("##" + x for x in letters)])
     }
     backend = Backend(models.WordPiece(vocabulary, unk_token="[UNK]"))
     backend.normalizer = normalizers.BertNormalizer(lowercase=True)
@@ -33,7 +33,7 @@ Documents = Sequence[Sequence[Sequence[int]]]
 
 
 def write_documents(path: Path, documents: Documents) -> None:
-    """Write documents of the asked word lengths, all different, one sentence a line, a blank line between documents."""
+    """Write documents of the given word lengths, all different, one sentence a line, a blank line between documents."""
     letter = 0
     lines = []
     for document in documents:
@@ -48,7 +48,7 @@ def write_documents(path: Path, documents: Documents) -> None:
 
 
 def make_corpus(folder: Path, documents: Documents, *, shard_tokens: int = 1 << 27) -> PreparedCorpus:
-    """A prepared corpus of documents with the asked lengths, in shards of about `shard_tokens`."""
+    """A prepared corpus of documents with the requested lengths, in shards of about `shard_tokens`."""
     text = folder / "text.txt"
     write_documents(text, documents)
     options = PrepareConfig(
@@ -60,7 +60,7 @@ def make_corpus(folder: Path, documents: Documents, *, shard_tokens: int = 1 << 
 
 
 def joined(lists: Iterable[list[Any]]) -> list[Any]:
-    """The items of all lists, in one."""
+    """The items of all lists in one list."""
     return list(chain.from_iterable(lists))
 
 

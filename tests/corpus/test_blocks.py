@@ -178,7 +178,7 @@ def test_streams_with_a_stride_see_tokens_again(tmp_path: Path) -> None:
         StreamBlocks(corpus, length=8, stride=9)
 
 
-def kinds(corpus: PreparedCorpus) -> list[Blocks]:
+def all_blocks(corpus: PreparedCorpus) -> list[Blocks]:
     return [
         DocumentBlocks(corpus, length=12),
         FullSentenceBlocks(corpus, length=12),
@@ -192,10 +192,10 @@ def kinds(corpus: PreparedCorpus) -> list[Blocks]:
 MANY = [[[[1, 4, 2], [5, 2], [3, 3, 3, 1]], [[2, 2]], [[7, 1, 1], [2]]][k % 3] + [[k % 9 + 1] * 3] for k in range(30)]
 
 
-@pytest.mark.parametrize("kind", range(6))
-def test_a_block_is_the_same_in_any_batch(tmp_path: Path, kind: int) -> None:
+@pytest.mark.parametrize("case", range(6))
+def test_a_block_is_the_same_in_any_batch(tmp_path: Path, case: int) -> None:
     corpus = make_corpus(tmp_path, MANY, shard_tokens=100)
-    blocks = kinds(corpus)[kind]
+    blocks = all_blocks(corpus)[case]
     whole = everything(blocks)
     firsts = np.cumsum(whole.lengths) - whole.lengths
     order = np.random.default_rng(0).permutation(len(blocks))
@@ -210,9 +210,9 @@ def test_a_block_is_the_same_in_any_batch(tmp_path: Path, kind: int) -> None:
     assert len(empty.ids) == len(empty.lengths) == 0
 
 
-@pytest.mark.parametrize("kind", range(6))
-def test_indices_outside_are_refused(tmp_path: Path, kind: int) -> None:
-    blocks = kinds(make_corpus(tmp_path, MANY))[kind]
+@pytest.mark.parametrize("case", range(6))
+def test_indices_outside_are_refused(tmp_path: Path, case: int) -> None:
+    blocks = all_blocks(make_corpus(tmp_path, MANY))[case]
     for index in (-1, len(blocks)):
         with pytest.raises(IndexError):
             blocks.batch([index])

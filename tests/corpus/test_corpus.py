@@ -42,16 +42,16 @@ def test_any_ranges_can_be_read(documents: Documents, shard_tokens: int, data: s
         bounds = st.tuples(st.integers(0, total), st.integers(0, total)).map(sorted)
         ranges = np.array(data.draw(st.lists(bounds, max_size=6)), np.int64).reshape(-1, 2)
         everything = corpus.read([0], [total])
-        found = corpus.read(ranges[:, 0], ranges[:, 1])
-        places = [place for first, last in ranges.tolist() for place in range(first, last)]
+        text = corpus.read(ranges[:, 0], ranges[:, 1])
+        positions = [position for first, last in ranges.tolist() for position in range(first, last)]
         assert everything.word_starts.tolist() == words
         assert everything.sentence_starts.tolist() == sentences
-        assert found.ids.tolist() == everything.ids[places].tolist()
-        assert found.word_starts.tolist() == [words[place] for place in places]
-        assert found.sentence_starts.tolist() == [sentences[place] for place in places]
-        assert found.lengths.tolist() == (ranges[:, 1] - ranges[:, 0]).tolist()
+        assert text.ids.tolist() == everything.ids[positions].tolist()
+        assert text.word_starts.tolist() == [words[position] for position in positions]
+        assert text.sentence_starts.tolist() == [sentences[position] for position in positions]
+        assert text.lengths.tolist() == (ranges[:, 1] - ranges[:, 0]).tolist()
         counts, where = corpus.starts_within("documents", ranges[:, 0], ranges[:, 1])
-        assert where.tolist() == [place for place in places if starts[place]]
+        assert where.tolist() == [position for position in positions if starts[position]]
         assert counts.tolist() == [sum(starts[first:last]) for first, last in ranges.tolist()]
 
 
@@ -75,14 +75,14 @@ def test_a_whole_corpus_has_no_damage(corpus: PreparedCorpus) -> None:
 @pytest.mark.parametrize("name", ["shard-00000.bin", "shard-00001.bin", "token_counts.bin", "inputs.jsonl"])
 def test_a_flipped_byte_is_found_and_named(corpus: PreparedCorpus, name: str) -> None:
     path = corpus.folder / name
-    for place in (0, path.stat().st_size // 2, path.stat().st_size - 1):
+    for position in (0, path.stat().st_size // 2, path.stat().st_size - 1):
         content = bytearray(path.read_bytes())
-        content[place] ^= 1
+        content[position] ^= 1
         path.write_bytes(content)
         damage = find_damage(corpus.folder)
         assert [item.file for item in damage] == [name]
         assert "its bytes changed: sha256" in damage[0].cause
-        content[place] ^= 1
+        content[position] ^= 1
         path.write_bytes(content)
     assert find_damage(corpus.folder) == []
 

@@ -35,8 +35,8 @@ def test_samples_run_through_epochs(count: int, start: int, more: int, step: int
     order = SampleOrder(count, 9)
     epochs, indices = order.samples(start, start + more, step)
     expected = [
-        (number // count, int(order.indices(number // count, number % count, number % count + 1)[0]))
-        for number in range(start, start + more, step)
+        (position // count, int(order.indices(position // count, position % count, position % count + 1)[0]))
+        for position in range(start, start + more, step)
     ]
     assert list(zip(epochs.tolist(), indices.tolist(), strict=True)) == expected
 
@@ -77,7 +77,7 @@ def test_a_billion_samples_need_no_memory() -> None:
 
 
 def test_the_order_is_the_same_in_every_version() -> None:
-    # A resumed run must see the order it was begun with: these numbers may never change.
+    # A resumed run must see the order it started with: these numbers may never change.
     assert SampleOrder(1000, 42).indices(3, 0, 8).tolist() == KNOWN_ORDER
 
 

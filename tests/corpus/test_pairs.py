@@ -26,43 +26,43 @@ LAWS = [
 
 
 class Choices:
-    """The random choices of a document or chunk, one number at a time."""
+    """The random choices of a document or chunk, one draw at a time."""
 
     def __init__(self, key: np.ndarray) -> None:
         self.key = key
 
-    def uniform(self, number: int) -> float:
-        return float(uniform(draw(self.key, number))[0])
+    def uniform(self, index: int) -> float:
+        return float(uniform(draw(self.key, index))[0])
 
-    def below(self, number: int, bound: int) -> int:
-        return int(below(draw(self.key, number), bound)[0])
+    def below(self, index: int, bound: int) -> int:
+        return int(below(draw(self.key, index), bound)[0])
 
-    def coin(self, number: int, bit: int) -> bool:
-        return bool(int(draw(self.key, number)[0]) >> bit & 1)
+    def coin(self, index: int, bit: int) -> bool:
+        return bool(int(draw(self.key, index)[0]) >> bit & 1)
 
 
 def documents_of(corpus: PreparedCorpus) -> list[list[list[int]]]:
     whole = corpus.read([0], [corpus.counts.tokens])
     starts = set(corpus.start_of("documents", np.arange(corpus.counts.documents)).tolist())
     documents: list[list[list[int]]] = []
-    for place, (number, opens) in enumerate(zip(whole.ids.tolist(), whole.sentence_starts.tolist(), strict=True)):
-        if place in starts:
+    for position, (token, opens) in enumerate(zip(whole.ids.tolist(), whole.sentence_starts.tolist(), strict=True)):
+        if position in starts:
             documents.append([])
         if opens:
             documents[-1].append([])
-        documents[-1][-1].append(number)
+        documents[-1][-1].append(token)
     return documents
 
 
 def plain_pairs(
-    documents: list[list[list[int]]], room: int, law: PairLaw, seed: int, number: int
+    documents: list[list[list[int]]], max_tokens: int, law: PairLaw, seed: int, pass_index: int
 ) -> list[tuple[list[int], list[int], int]]:
-    found = []
+    pairs = []
     for name, document in enumerate(documents):
-        of_document = Choices(sample_keys(seed=seed, purpose="pairs", epoch=number, index=name))
-        target = room
+        of_document = Choices(sample_keys(seed=seed, purpose="pairs", epoch=pass_index, index=name))
+        target = max_tokens
         if of_document.uniform(0) < law.short_share:
-            target = 2 + of_document.below(1, room - 1)
+            target = 2 + of_document.below(1, max_tokens - 1)
         chunk: list[list[int]] = []
         position, made = 0, 0
         while position < len(document):
@@ -71,10 +71,10 @@ def plain_pairs(
                 of_chunk = Choices(draw(of_document.key, 2 + made))
                 first, second, label, back = plain_pair(documents, name, chunk, target, law, of_chunk)
                 position -= back
-                found.append((*truncate(first, second, room, of_chunk), label))
+                pairs.append((*truncate(first, second, max_tokens, of_chunk), label))
                 chunk, made = [], made + 1
             position += 1
-    return found
+    return pairs
 
 
 def plain_pair(
@@ -102,9 +102,9 @@ def plain_pair(
     return first, second, 1, len(chunk) - end
 
 
-def truncate(first: list[int], second: list[int], room: int, choices: Choices) -> tuple[list[int], list[int]]:
+def truncate(first: list[int], second: list[int], max_tokens: int, choices: Choices) -> tuple[list[int], list[int]]:
     segments, cuts = [list(first), list(second)], [0, 0]
-    while len(segments[0]) + len(segments[1]) > room:
+    while len(segments[0]) + len(segments[1]) > max_tokens:
         side = 0 if len(segments[0]) > len(segments[1]) else 1
         if choices.coin(32 + 2 * (cuts[side] // 64) + side, cuts[side] % 64):
             del segments[side][0]
@@ -125,18 +125,21 @@ def read_pairs(blocks: PairBlocks) -> list[tuple[list[int], list[int], int]]:
 
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: f"{law.task}-{law.short_share}")
 @given(
-    documents=DOCUMENTS, shard_tokens=st.sampled_from([40, 1 << 27]), room=st.integers(2, 40), seed=st.integers(0, 99)
+    documents=DOCUMENTS,
+    shard_tokens=st.sampled_from([40, 1 << 27]),
+    max_tokens=st.integers(2, 40),
+    seed=st.integers(0, 99),
 )
 def test_pairs_are_those_of_the_plain_loop(
-    law: PairLaw, documents: Documents, shard_tokens: int, room: int, seed: int
+    law: PairLaw, documents: Documents, shard_tokens: int, max_tokens: int, seed: int
 ) -> None:
     with TemporaryDirectory() as folder:
         corpus = make_corpus(Path(folder), documents, shard_tokens=shard_tokens)
         if corpus.counts.documents < 2:
             return
-        blocks = PairBlocks(corpus, length=room + 3, law=law, seed=seed, passes=2)
+        blocks = PairBlocks(corpus, length=max_tokens + 3, law=law, seed=seed, passes=2)
         text = documents_of(corpus)
-        expected = [pair for number in range(2) for pair in plain_pairs(text, room, law, seed, number)]
+        expected = [pair for index in range(2) for pair in plain_pairs(text, max_tokens, law, seed, index)]
         assert read_pairs(blocks) == expected
 
 
@@ -192,11 +195,11 @@ def test_every_sentence_is_in_some_pair(larger: PreparedCorpus) -> None:
 
 def test_seeds_and_passes_draw_other_pairs(larger: PreparedCorpus) -> None:
     law = PairLaw(task="next_sentence")
-    one, other = (read_pairs(PairBlocks(larger, length=67, law=law, seed=seed)) for seed in (0, 1))
-    assert one != other
+    first, other = (read_pairs(PairBlocks(larger, length=67, law=law, seed=seed)) for seed in (0, 1))
+    assert first != other
     both = read_pairs(PairBlocks(larger, length=67, law=law, seed=0, passes=2))
-    assert both[: len(one)] == one
-    assert both[len(one) :] != one
+    assert both[: len(first)] == first
+    assert both[len(first) :] != first
 
 
 def test_random_segments_need_another_document(tmp_path: Path) -> None:
@@ -207,9 +210,9 @@ def test_random_segments_need_another_document(tmp_path: Path) -> None:
 
 
 @given(st.integers(1, 200), st.integers(0, 200), st.integers(2, 120))
-def test_truncation_in_one_step_is_truncation_token_by_token(first: int, second: int, room: int) -> None:
+def test_truncation_in_one_step_is_truncation_token_by_token(first: int, second: int, max_tokens: int) -> None:
     left = [first, second]
-    while sum(left) > room:
+    while sum(left) > max_tokens:
         left[0 if left[0] > left[1] else 1] -= 1
-    found = pairs_module._truncated(np.array([first]), np.array([second]), room)
-    assert [int(part[0]) for part in found] == left
+    lengths = pairs_module._truncated(np.array([first]), np.array([second]), max_tokens)
+    assert [int(part[0]) for part in lengths] == left

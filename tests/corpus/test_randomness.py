@@ -27,12 +27,12 @@ def test_mix_agrees_with_whole_number_arithmetic(value: int) -> None:
 
 
 @given(st.lists(WORDS, min_size=1, max_size=20), st.integers(0, 30))
-def test_a_draw_has_one_value_however_it_is_asked_for(keys: list[int], number: int) -> None:
+def test_a_draw_has_one_value_however_it_is_asked_for(keys: list[int], index: int) -> None:
     array = np.array(keys, np.uint64)
-    many = draws(array, number + 3)
-    assert (many[:, number] == draw(array, number)).all()
-    assert (draws(array, 1, first=number)[:, 0] == draw(array, number)).all()
-    assert int(draw(array[:1], number)[0]) == plain_mix((keys[0] + (number + 1) * int(GOLDEN)) % 2**64)
+    many = draws(array, index + 3)
+    assert (many[:, index] == draw(array, index)).all()
+    assert (draws(array, 1, first=index)[:, 0] == draw(array, index)).all()
+    assert int(draw(array[:1], index)[0]) == plain_mix((keys[0] + (index + 1) * int(GOLDEN)) % 2**64)
 
 
 @given(st.integers(-(2**40), 2**40), st.integers(0, 10**6), st.lists(st.integers(0, 2**40), min_size=1, max_size=10))

@@ -105,7 +105,7 @@ def test_a_null_text_is_an_empty_document(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "place", "message"),
+    ("content", "line", "message"),
     [
         ("id,body\n1,a\n", 1, "no column 'text'; the columns are id, body"),
         ("id,text\n1,a\n2,b,c\n", 3, "the record has 3 fields, the header 2"),
@@ -114,11 +114,11 @@ def test_a_null_text_is_an_empty_document(tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("size", [1, 1 << 20])
-def test_a_bad_table_is_named(tmp_path: Path, content: str, place: int, message: str, size: int) -> None:
+def test_a_bad_table_is_named(tmp_path: Path, content: str, line: int, message: str, size: int) -> None:
     (tmp_path / "a.csv").write_text(content)
     with pytest.raises(InputError) as caught:
         read(tmp_path / "a.csv", size)
-    assert f"a.csv:{place}: {message}" in str(caught.value)
+    assert f"a.csv:{line}: {message}" in str(caught.value)
 
 
 def test_a_bad_parquet_file_is_named(tmp_path: Path) -> None:
@@ -152,8 +152,8 @@ def test_bytes_that_are_no_text_are_found_or_replaced(tmp_path: Path, size: int)
     for name in ("a.txt", "a.txt.gz"):
         with pytest.raises(InputError) as caught:
             read(tmp_path / name, size)
-        place = content.index(b"\xff")
-        assert f"{name}:3: byte {place} (0xff) is not UTF-8 text" in str(caught.value)
+        offset = content.index(b"\xff")
+        assert f"{name}:3: byte {offset} (0xff) is not UTF-8 text" in str(caught.value)
         assert "--errors replace" in str(caught.value)
         assert [text for text in read(tmp_path / name, size, errors="replace") if text] == [
             "grüße",
@@ -232,6 +232,6 @@ def test_standard_input_can_be_looked_at_and_then_read() -> None:
     stdin = LookAhead(io.BytesIO(b"one\ntwo\nthree\n"))
     assert stdin.peek(5) == b"one\nt"
     source = next(iter(find_sources(["-"])))
-    found = list(segments_of(source, replace(CONFIG, segment_bytes=2), stdin=stdin))
-    assert b"".join(segment.data or b"" for segment in found) == b"one\ntwo\nthree\n"
-    assert len(found) == 3
+    segments = list(segments_of(source, replace(CONFIG, segment_bytes=2), stdin=stdin))
+    assert b"".join(segment.data or b"" for segment in segments) == b"one\ntwo\nthree\n"
+    assert len(segments) == 3

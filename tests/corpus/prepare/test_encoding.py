@@ -47,24 +47,24 @@ TOKENIZERS = {"wordpiece": letters_tokenizer(), "bpe": byte_level(), "unigram": 
 DOCUMENTS = st.lists(st.text("abcé .!?漢。한\n🙂'", max_size=60), max_size=6)
 
 
-@pytest.mark.parametrize("kind", TOKENIZERS)
+@pytest.mark.parametrize("tokenizer_type", TOKENIZERS)
 @given(texts=DOCUMENTS)
-def test_documents_get_the_tokens_the_tokenizer_gives_them(kind: str, texts: list[str]) -> None:
-    tokenizer = TOKENIZERS[kind]
+def test_documents_get_the_tokens_the_tokenizer_gives_them(tokenizer_type: str, texts: list[str]) -> None:
+    tokenizer = TOKENIZERS[tokenizer_type]
     documents = [sentences_of(text, lines="wrapped", language=None) for text in texts]
     documents = [document for document in documents if document.starts]
     encoded = encode_documents(tokenizer, documents)
     whole = [tokenizer.encode(document.text) for document in documents]
-    assert encoded.ids.tolist() == [number for tokens in whole for number in tokens.ids.tolist()]
+    assert encoded.ids.tolist() == [token for tokens in whole for token in tokens.ids.tolist()]
     assert encoded.word_starts.tolist() == [start for tokens in whole for start in tokens.word_starts.tolist()]
     assert len(encoded.sentence_lengths) == sum(len(document.starts) for document in documents)
     assert encoded.sentence_lengths.sum() == len(encoded.ids)
 
 
-@pytest.mark.parametrize("kind", ["wordpiece", "bpe", "unigram"])
+@pytest.mark.parametrize("tokenizer_type", ["wordpiece", "bpe", "unigram"])
 @given(texts=DOCUMENTS, window=st.integers(2, 30))
-def test_windows_change_nothing_where_text_has_spaces(kind: str, texts: list[str], window: int) -> None:
-    tokenizer = TOKENIZERS[kind]
+def test_windows_change_nothing_where_text_has_spaces(tokenizer_type: str, texts: list[str], window: int) -> None:
+    tokenizer = TOKENIZERS[tokenizer_type]
     documents = [sentences_of(text.replace("。", ". "), lines="wrapped", language=None) for text in texts]
     documents = [d for d in documents if d.starts and max(map(len, d.text.split(" "))) < window]
     documents = [d for d in documents if all(d.text[start - 1] == " " for start in d.starts[1:])]
@@ -72,10 +72,10 @@ def test_windows_change_nothing_where_text_has_spaces(kind: str, texts: list[str
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tokenize, "_WINDOW_CHARACTERS", window)
         patch.setattr(tokenize, "_BATCH_CHARACTERS", 2 * window)
-        found = encode_documents(tokenizer, documents)
-    assert found.ids.tolist() == expected.ids.tolist()
-    assert found.word_starts.tolist() == expected.word_starts.tolist()
-    assert found.sentence_lengths.tolist() == expected.sentence_lengths.tolist()
+        windowed = encode_documents(tokenizer, documents)
+    assert windowed.ids.tolist() == expected.ids.tolist()
+    assert windowed.word_starts.tolist() == expected.word_starts.tolist()
+    assert windowed.sentence_lengths.tolist() == expected.sentence_lengths.tolist()
 
 
 def test_sentences_get_their_own_tokens() -> None:

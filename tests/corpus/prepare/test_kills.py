@@ -1,4 +1,4 @@
-"""A preparation that is killed, at any moment, goes on to the corpus an undisturbed one gives."""
+"""A preparation that is killed, at any moment, resumes and gives the corpus of an undisturbed one."""
 
 import errno
 import multiprocessing
@@ -148,16 +148,16 @@ def wait_for(condition: Callable[[], bool], process: subprocess.Popen[bytes]) ->
 
 
 def processes_of(session: int) -> list[int]:
-    """Living processes of a session, the first one's own aside."""
-    found = []
+    """Living processes of a session, without the first one."""
+    processes = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = stat.read_text().rpartition(")")[2].split()
         except OSError:
             continue
         if int(fields[3]) == session and fields[0] != "Z" and int(stat.parent.name) != session:
-            found.append(int(stat.parent.name))
-    return found
+            processes.append(int(stat.parent.name))
+    return processes
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")

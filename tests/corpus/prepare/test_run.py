@@ -55,9 +55,9 @@ def test_the_corpus_holds_the_documents_in_order_without_duplicates(
 def test_workers_change_no_byte(tokenizer: Tokenizer, texts: Path, tmp_path: Path) -> None:
     for workers in (1, 2, 3):
         prepare(tokenizer, tmp_path / f"out{workers}", texts, workers=workers, documents="line", **SMALL)
-    one, two, three = (folder_digest(tmp_path / f"out{workers}") for workers in (1, 2, 3))
-    assert one == two == three
-    assert not [name for name in one if ".prepare" in name or "partial" in name]
+    first, second, third = (folder_digest(tmp_path / f"out{workers}") for workers in (1, 2, 3))
+    assert first == second == third
+    assert not [name for name in first if ".prepare" in name or "partial" in name]
 
 
 def test_the_first_of_duplicates_stays_whatever_the_workers(tokenizer: Tokenizer, tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_wide_vocabularies_take_wide_shards(tmp_path: Path) -> None:
     from tokenizers import Tokenizer as Backend
     from tokenizers import models, pre_tokenizers
 
-    words = {f"w{number}": number for number in range(70_000)}
+    words = {f"w{index}": index for index in range(70_000)}
     backend = Backend(models.WordLevel(words, unk_token="w0"))
     backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     (tmp_path / "a.txt").write_text("w1 w65535 w65536 w69999")

@@ -24,8 +24,8 @@ def segments(path: Path, documents: Documents, record_bytes: int = RECORD_BYTES,
     ]
 
 
-def texts(found: list[Segment], documents: Documents) -> list[str]:
-    read = [documents_of(segment, PrepareConfig(documents=documents))[0] for segment in found]
+def texts(parts: list[Segment], documents: Documents) -> list[str]:
+    read = [documents_of(segment, PrepareConfig(documents=documents))[0] for segment in parts]
     return [" ".join(text.split()) for part in read for text in part if text.strip()]
 
 
@@ -62,17 +62,17 @@ def test_documents_too_long_are_cut_between_characters_and_lose_nothing(
 ) -> None:
     path = tmp_path_factory.mktemp("text") / "text.txt"
     path.write_bytes(text.encode())
-    found = segments(path, documents, segment_bytes=longest, document_bytes=longest)
-    assert all(segment.stop - segment.start <= longest for segment in found)
-    pieces = [documents_of(s, PrepareConfig(documents="file"))[0][0] for s in found]
+    parts = segments(path, documents, segment_bytes=longest, document_bytes=longest)
+    assert all(segment.stop - segment.start <= longest for segment in parts)
+    pieces = [documents_of(s, PrepareConfig(documents="file"))[0][0] for s in parts]
     assert "".join(pieces) == text
 
 
 def test_a_cut_prefers_line_ends_then_spaces(tmp_path: Path) -> None:
     path = tmp_path / "text.txt"
     path.write_text("aaa bbb\nccc dddd eeeeeeeeeeeeeee", encoding="utf-8")
-    found = segments(path, "file", segment_bytes=12, document_bytes=12)
-    assert texts(found, "file") == ["aaa bbb", "ccc dddd", "eeeeeeeeeeee", "eee"]
+    parts = segments(path, "file", segment_bytes=12, document_bytes=12)
+    assert texts(parts, "file") == ["aaa bbb", "ccc dddd", "eeeeeeeeeeee", "eee"]
 
 
 def test_a_byte_order_mark_is_no_text(tmp_path: Path) -> None:
@@ -82,9 +82,9 @@ def test_a_byte_order_mark_is_no_text(tmp_path: Path) -> None:
 
 def test_small_files_share_a_group_and_groups_depend_on_the_input_alone(texts: Path) -> None:
     config = PrepareConfig(documents="file", lines="sentences")
-    found = [segment for source in find_sources([str(texts)]) for segment in segments_of(source, config)]
-    grouped = list(group_segments(found, 1500))
-    assert [segment for group in grouped for segment in group] == found
+    parts = [segment for source in find_sources([str(texts)]) for segment in segments_of(source, config)]
+    grouped = list(group_segments(parts, 1500))
+    assert [segment for group in grouped for segment in group] == parts
     assert all(sum(s.size for s in group[:-1]) < 1500 <= sum(s.size for s in group) for group in grouped[:-1])
     assert len(grouped) > 1
 

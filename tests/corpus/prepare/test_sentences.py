@@ -9,9 +9,9 @@ LINES = st.sampled_from(["wrapped", "sentences", "paragraphs"])
 
 
 def split(document: str, lines: Lines) -> list[str]:
-    found = sentences_of(document, lines=lines, language=None)
-    ends = [*found.starts[1:], len(found.text)]
-    return [found.text[start:end].strip() for start, end in zip(found.starts, ends, strict=True)]
+    sentences = sentences_of(document, lines=lines, language=None)
+    ends = [*sentences.starts[1:], len(sentences.text)]
+    return [sentences.text[start:end].strip() for start, end in zip(sentences.starts, ends, strict=True)]
 
 
 def test_a_hard_wrapped_line_break_is_a_space() -> None:
@@ -43,11 +43,11 @@ def test_nothing_comes_of_blanks(blank: str, lines: Lines) -> None:
 
 @given(st.text("ab.!? \n\t\r\u3000漢。", max_size=80), LINES)
 def test_every_character_is_in_a_sentence(document: str, lines: Lines) -> None:
-    found = sentences_of(document, lines=lines, language=None)
-    assert found.text.replace(" ", "") == "".join(document.split())
-    assert "  " not in found.text
-    assert found.starts == sorted(set(found.starts))
-    assert bool(found.text) == bool(found.starts)
-    if found.starts:
-        assert found.starts[0] == 0
-        assert all(found.text[start] != " " for start in found.starts)
+    sentences = sentences_of(document, lines=lines, language=None)
+    assert sentences.text.replace(" ", "") == "".join(document.split())
+    assert "  " not in sentences.text
+    assert sentences.starts == sorted(set(sentences.starts))
+    assert bool(sentences.text) == bool(sentences.starts)
+    if sentences.starts:
+        assert sentences.starts[0] == 0
+        assert all(sentences.text[start] != " " for start in sentences.starts)

@@ -25,8 +25,8 @@ def test_a_folder_is_walked_by_name_and_what_is_not_text_is_passed_over(tree: Pa
 
 
 def test_formats_and_compressions_are_read_off_the_names(tree: Path) -> None:
-    found = {Path(source.name).name: (source.format, source.compression) for source in find_sources([str(tree)])}
-    assert found == {
+    sources = {Path(source.name).name: (source.format, source.compression) for source in find_sources([str(tree)])}
+    assert sources == {
         "a.jsonl.gz": ("jsonl", "gz"),
         "b.txt": ("txt", None),
         "A.TXT.XZ": ("txt", "xz"),
@@ -45,8 +45,8 @@ def test_a_format_can_be_said(tree: Path) -> None:
 
 
 def test_other_sources() -> None:
-    found = list(find_sources(["-", "datasets:some/name:config:train"]))
-    assert [(source.name, source.format, source.size) for source in found] == [
+    sources = list(find_sources(["-", "datasets:some/name:config:train"]))
+    assert [(source.name, source.format, source.size) for source in sources] == [
         ("-", "txt", None),
         ("datasets:some/name:config:train", "datasets", None),
     ]
