@@ -100,7 +100,7 @@ def test_losses_equal_torchs(tiny_model: Path) -> None:
     torch.testing.assert_close(loss, F.cross_entropy(logits, target, label_smoothing=0.2))
     logits, loss, _ = logits_and_loss(tiny_model, ClassificationConfig(class_weights="balanced"), FEW)
     torch.testing.assert_close(loss, F.cross_entropy(logits, target, weight=torch.tensor([0.75, 1.5])))
-    sets = [replace(example, several=True) for example in FEW]
+    sets = [replace(example, multi_label=True) for example in FEW]
     logits, loss, _ = logits_and_loss(tiny_model, ClassificationConfig(), sets)
     torch.testing.assert_close(loss, F.binary_cross_entropy_with_logits(logits, F.one_hot(target).float()))
 
