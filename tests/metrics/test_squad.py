@@ -120,7 +120,7 @@ def test_refusals() -> None:
         score_answers([], [])
     with pytest.raises(InputError, match=r"no rules for answers in 'kor' \(did you mean 'ko'"):
         score_answers([["a"]], ["a"], language="kor")
-    with pytest.raises(InputError, match="not a finite number"):
+    with pytest.raises(InputError, match="difference is not finite"):
         best_no_answer_threshold([["a"]], ["a"], [float("nan")])
 
 

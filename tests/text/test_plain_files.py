@@ -46,5 +46,5 @@ def test_files_that_cannot_be_used_are_named(tmp_path: Path) -> None:
         open_plain_files([tmp_path / "empty.txt"])
     with pytest.raises(InputError, match=r"none.txt: no such file"):
         open_plain_files([tmp_path / "none.txt"])
-    with pytest.raises(InputError, match=r"is a folder; name the files in it"):
+    with pytest.raises(InputError, match=r"is a folder; give the files in it"):
         open_plain_files([tmp_path])

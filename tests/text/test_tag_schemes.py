@@ -131,7 +131,7 @@ def test_a_detected_scheme_reads_what_was_written(
             r"tag 1 of sentence 1 \('I-X'\).* IOB1, tag 2 of sentence 2 \('B-Y'\) as in IOB2",
         ),
         ([["B-X", "M-X", "E-X", "B-X", "I-X", "E-X"]], r"tag 2 .*\('M-X'\) is of BMES, tag 5 .*\('I-X'\) of BIOES"),
-        ([["I-X", "E-X"]], "IOE tags are not read"),
+        ([["I-X", "E-X"]], "convert IOE tags"),
         ([["B-X", "L-X", "U-X"]], "'L-X' is not a tag of .* write U- as S- and L- as E-"),
     ],
 )

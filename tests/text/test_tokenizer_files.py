@@ -117,7 +117,7 @@ def _other_file(folder: Path) -> Path:
     ("make", "message"),
     [
         (lambda folder: folder / "nowhere", "nowhere: no such file or folder"),
-        (lambda folder: folder, "has no tokenizer; it needs one of tokenizer.json, vocab.txt"),
+        (lambda folder: folder, "has no tokenizer; use a folder with one of tokenizer.json, vocab.txt"),
         (_truncated, r"tokenizer.json:2:\d+: not valid JSON"),
         (_foreign_json, "tokenizer.json: cannot be read as a tokenizer"),
         (_no_unknown, r"vocab.txt: has no line \[UNK\]"),

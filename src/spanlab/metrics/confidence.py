@@ -28,16 +28,16 @@ def mean_interval(
     scores: Sequence[float], *, confidence: float = 0.95, resamples: int = 2000, seed: int = 0
 ) -> Interval:
     """The mean of the scores and its interval; the same seed gives the same interval."""
-    row = np.asarray(scores, dtype=np.float64)
-    if not row.size:
+    values = np.asarray(scores, dtype=np.float64)
+    if not values.size:
         raise InputError("there are no scores to average")
     if not 0 < confidence < 1:
         raise InputError(f"the confidence is {confidence}; it must be between 0 and 1", fix="use 0.95, for example")
     generator = np.random.default_rng(seed)
-    draws = (row[generator.integers(0, row.size, row.size)].mean() for _ in range(resamples))
+    draws = (values[generator.integers(0, values.size, values.size)].mean() for _ in range(resamples))
     tail = (1 - confidence) / 2
     low, high = np.quantile(np.fromiter(draws, np.float64, resamples), [tail, 1 - tail])
-    return Interval(mean=float(row.mean()), low=float(low), high=float(high))
+    return Interval(mean=float(values.mean()), low=float(low), high=float(high))
 
 
 def difference_interval(

@@ -48,9 +48,10 @@ def tagged_spans(
 ) -> tuple[list[list[LabelledSpan]], list[list[LabelledSpan]]]:
     """The spans of gold and of predicted tags, for `score_entities` and `entity_table`."""
     check_paired(gold, predicted, "sentences")
-    for number, (gold_tags, tags) in enumerate(zip(gold, predicted, strict=True), 1):
+    for sentence, (gold_tags, tags) in enumerate(zip(gold, predicted, strict=True), 1):
         if len(gold_tags) != len(tags):
-            raise InputError(f"sentence {number} has {len(gold_tags)} gold tags and {len(tags)} predicted")
+            cause = f"sentence {sentence} has {len(gold_tags)} gold tags and {len(tags)} predicted"
+            raise InputError(cause, fix="give one predicted tag per word")
     scheme = scheme or detect_scheme(gold)
     return (
         [tags_to_spans(tags, scheme, strict=strict) for tags in gold],

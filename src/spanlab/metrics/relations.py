@@ -4,7 +4,7 @@ What enters is a label for each pair, or for each text its entities and the rela
 `precision`, `recall`, `f1` and `macro_f1` in percent. Three rules are common:
 
 - TACRED's: micro scores over the pairs, where "no relation" counts neither as gold nor as predicted.
-- SemEval-2010 task 8's official one, "(9+1)-way with directionality taken into account": the two directions of a
+- SemEval-2010 task 8's official rule, "(9+1)-way with directionality taken into account": the two directions of a
   relation are one class, but a prediction is correct only with its direction; `Other` and relations absent from the key
   are left out; the official score is `macro_f1`.
 - Joint extraction: a relation is correct when its label and both entities are, with their types (strict) or by

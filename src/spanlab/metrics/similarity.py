@@ -20,39 +20,39 @@ def score_similarity(gold: Sequence[float], predicted: Sequence[float]) -> dict[
 
 
 def pearson(gold: Sequence[float], predicted: Sequence[float]) -> float:
-    """Pearson's correlation; 0 when either row is constant."""
-    return _correlation(*_rows(gold, predicted))
+    """Pearson's correlation; 0 when either list is constant."""
+    return _correlation(*_as_arrays(gold, predicted))
 
 
 def spearman(gold: Sequence[float], predicted: Sequence[float]) -> float:
-    """Spearman's rank correlation, ties sharing their mean rank; 0 when either row is constant."""
-    gold_row, predicted_row = _rows(gold, predicted)
-    return _correlation(rankdata(gold_row), rankdata(predicted_row))
+    """Spearman's rank correlation, ties sharing their mean rank; 0 when either list is constant."""
+    gold_scores, predicted_scores = _as_arrays(gold, predicted)
+    return _correlation(rankdata(gold_scores), rankdata(predicted_scores))
 
 
-def _rows(gold: Sequence[float], predicted: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
-    """Both rows as float64, every number finite."""
+def _as_arrays(gold: Sequence[float], predicted: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
+    """Both lists as float64; raises an error at a number that is not finite."""
     check_paired(gold, predicted, "scores")
-    rows = np.asarray(gold, dtype=np.float64), np.asarray(predicted, dtype=np.float64)
-    for row, name in zip(rows, ("gold", "predicted"), strict=True):
-        if not np.isfinite(row).all():
-            index = int(np.flatnonzero(~np.isfinite(row))[0])
-            raise InputError(f"the {name} score {index + 1} is {row[index]}", fix="scores must be finite numbers")
-    return rows
+    arrays = np.asarray(gold, dtype=np.float64), np.asarray(predicted, dtype=np.float64)
+    for scores, name in zip(arrays, ("gold", "predicted"), strict=True):
+        if not np.isfinite(scores).all():
+            index = int(np.flatnonzero(~np.isfinite(scores))[0])
+            raise InputError(f"the {name} score {index + 1} is {scores[index]}", fix="scores must be finite numbers")
+    return arrays
 
 
 def _correlation(first: np.ndarray, second: np.ndarray) -> float:
-    # Not by the deviation from the mean: the mean of equal numbers may differ from them in the last bit.
+    # Not by the standard deviation: the mean of equal numbers may differ from them in the last bit.
     if np.ptp(first) == 0 or np.ptp(second) == 0:
         return 0.0
-    first, second = _centred(first), _centred(second)
+    first, second = _centred_unit(first), _centred_unit(second)
     return float(np.clip(first @ second, -1.0, 1.0))
 
 
-def _centred(row: np.ndarray) -> np.ndarray:
-    """The row minus its mean, of length one; scaled before squaring so that squares neither underflow nor overflow."""
-    row = row / np.abs(row).max()
-    row = row - row.mean()
-    row = row / np.abs(row).max()
-    unit: np.ndarray = row / np.linalg.norm(row)
+def _centred_unit(scores: np.ndarray) -> np.ndarray:
+    """The scores minus their mean, as a unit vector; rescaled first so that squares neither underflow nor overflow."""
+    scores = scores / np.abs(scores).max()
+    scores = scores - scores.mean()
+    scores = scores / np.abs(scores).max()
+    unit: np.ndarray = scores / np.linalg.norm(scores)
     return unit

@@ -32,7 +32,7 @@ _WITHOUT_CMRC_PUNCTUATION = str.maketrans("", "", r"-:_*^/\~`+=，。：？！�
 _KORQUAD_SYMBOLS = str.maketrans(dict.fromkeys("'\"《》<>〈〉()‘’", " "))
 _HAN_OR_MARK = r"""\u4e00-\u9fa5;@#$%&?!()\[\]{}<>"—"""
 _LAST_STOP = r"""\.(?=[\])}>"'» ]*(?:[\u4e00-\u9fa5]|$))"""
-# Each alone: a Chinese character, a mark, a comma outside a number, the full stop that ends a run. Else a whole word.
+# A unit is a Chinese character, a mark, a comma outside a number, the full stop that ends a run, or else a whole word.
 _CMRC_UNITS = re.compile(rf"[{_HAN_OR_MARK}]|,(?!\d)|{_LAST_STOP}|(?:(?!,(?!\d)|{_LAST_STOP})[^\s{_HAN_OR_MARK}])+")
 
 
@@ -42,7 +42,7 @@ class _Rules:
     units: Callable[[str], list[str]]
     """The units of a normalised text that F1 counts."""
     common: Callable[[list[str], list[str]], int]
-    """How many units two texts share."""
+    """The number of units that two texts have in common."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +105,7 @@ def best_no_answer_threshold(
     check_paired(gold, predicted, "answers")
     check_paired(gold, differences, "answers")
     if not np.isfinite(differences).all():
-        raise InputError("a difference of scores is not a finite number")
+        raise InputError("a score difference is not finite", fix="give finite numbers")
     unanswered = np.array([answer_scores(answers, "", language=language).f1 for answers in gold])
     answered = [
         answer_scores(answers, text, language=language).f1 for answers, text in zip(gold, predicted, strict=True)

@@ -1,10 +1,10 @@
 """The coreference column of CoNLL-2012 files, read and written.
 
-What enters is a file of documents, one word per line, a blank line after each sentence, and in the last column brackets
-with the number of a chain: `(7` opens a mention of chain 7, `7)` closes it, `(7)` is a mention of one word. What
-leaves is documents with words and chains as spans of words. The other columns (syntax, names, predicates) are ignored:
-the word is the fourth, the speaker the tenth of at least twelve. Files with only a name and the chains, as scorers take
-them, are read, too, without words.
+A file of documents enters, with one word per line, a blank line after each sentence, and chains (clusters) as brackets
+in the last column: `(7` opens a mention of chain 7, `7)` closes it, `(7)` is a mention of one word. Documents leave,
+with words, and clusters as spans of words. The word is the fourth column, the speaker the tenth of at least twelve; the
+others (syntax, names, predicates) are ignored. Files with only a name and the chains, as scorers take them, are read as
+documents with empty words.
 """
 
 import re
@@ -26,8 +26,8 @@ _NAME_AND_PART = re.compile(r"\((.*)\);?\s*(?:part\s+(\d+))?")
 _END = re.compile(r"#\s*end document.*")
 _BRACKET = re.compile(r"(\()?([^()|]+)(\))?\|?")
 
-Refusal = Callable[..., InputError]
-"""Makes an error that names the current line."""
+MakeError = Callable[..., InputError]
+"""Makes an error with the path and the current line."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,31 +62,31 @@ def read_conll_coref(path: str | Path) -> list[CorefDocument]:
 
 
 def iterate_conll_coref(path: str | Path) -> Iterator[CorefDocument | InputError]:
-    """The documents of a file one by one; for a faulty document, its first error in its place."""
+    """The documents of a file one by one; an invalid document is replaced by its first error."""
     text = "".join(open_plain_files([path]))
     seen: set[tuple[str, int | None]] = set()
     draft: _Draft | None = None
     stray = begun = False
-    for number, line in enumerate(text.split("\n"), 1):
+    for line_number, line in enumerate(text.split("\n"), 1):
         row = line.strip(" \t\r")
-        refuse = partial(InputError, path=path, line=number)
+        make_error = partial(InputError, path=path, line=line_number)
         if begin := _BEGIN.fullmatch(row):
             if draft is not None:
-                yield refuse(f"a document begins before '{draft.id}' ends", fix="add '#end document'")
-            draft, begun, stray = _Draft(begin[1], number), True, False
+                yield make_error(f"a document begins before '{draft.id}' ends", fix="add '#end document'")
+            draft, begun, stray = _Draft(begin[1], line_number), True, False
         elif draft is None:
             if row and not row.startswith("#") and not stray:
-                yield refuse("a word outside any document", fix="begin with '#begin document (name); part 000'")
+                yield make_error("a word outside any document", fix="begin with '#begin document (name); part 000'")
                 stray = True
         elif _END.fullmatch(row):
-            yield draft.outcome(seen, refuse)
+            yield draft.finish(seen, make_error)
             draft = None
         else:
-            draft.take(row, refuse)
+            draft.add_row(row, make_error)
     if draft is not None:
         yield InputError(f"the document '{draft.id}' does not end", path=path, fix="add '#end document'")
     elif not begun and not stray:
-        raise InputError("has no '#begin document'", path=path, fix="give a file in CoNLL-2012 columns")
+        raise InputError("has no '#begin document'", path=path, fix="use a file in CoNLL-2012 columns")
 
 
 class _Draft:
@@ -103,61 +103,61 @@ class _Draft:
         self.chains: dict[str, list[WordSpan]] = {}
         self.opened: dict[str, list[int]] = {}
 
-    def take(self, row: str, refuse: Refusal) -> None:
-        """Add a row, unless one before it was faulty."""
+    def add_row(self, row: str, make_error: MakeError) -> None:
+        """Add a row; after the first invalid one, further rows are ignored."""
         if self.error is None:
             try:
-                self.add(row, refuse)
+                self._parse_row(row, make_error)
             except InputError as error:
                 self.error = error
 
-    def outcome(self, seen: set[tuple[str, int | None]], refuse: Refusal) -> "CorefDocument | InputError":
-        """The document, or its first error; `seen` are the documents before it."""
+    def finish(self, seen: set[tuple[str, int | None]], make_error: MakeError) -> "CorefDocument | InputError":
+        """The document, or its first error; `seen` are the ids and parts of the documents before it."""
         if self.error is not None:
             return self.error
         if (self.id, self.part) in seen:
-            return refuse(f"the document '{self.id}' occurs twice", fix="number its parts")
+            return make_error(f"the document '{self.id}' occurs twice", fix="number its parts")
         seen.add((self.id, self.part))
         try:
-            return self.finish(refuse)
+            return self._build(make_error)
         except InputError as error:
             return error
 
-    def add(self, row: str, refuse: Refusal) -> None:
-        """A word's row, or the blank line after a sentence."""
+    def _parse_row(self, row: str, make_error: MakeError) -> None:
+        """The row of a word, or the blank line after a sentence."""
         if not row:
             self.sentences.append([])
             return
         cells = row.split("\t") if "\t" in row else re.split(" +", row)
         if len(cells) < 2:
-            raise refuse(f"'{row}' is a single column", fix="the last column has the chains, '-' for none")
+            raise make_error(f"'{row}' is a single column", fix="write the chains in the last column, '-' for none")
         self.sentences[-1].append(cells[_WORD_COLUMN] if len(cells) > _WORD_COLUMN + 1 else "")
         speaker = cells[_SPEAKER_COLUMN] if len(cells) >= _ALL_COLUMNS else NONE
         self.speakers.append(None if speaker in {NONE, "_"} else speaker)
         if cells[-1] not in {NONE, "_"}:
-            self._brackets(cells[-1], refuse)
+            self._parse_brackets(cells[-1], make_error)
 
-    def _brackets(self, cell: str, refuse: Refusal) -> None:
+    def _parse_brackets(self, cell: str, make_error: MakeError) -> None:
         word = len(self.speakers) - 1
         position = 0
         while position < len(cell):
             bracket = _BRACKET.match(cell, position)
             if bracket is None or not (bracket[1] or bracket[3]):
-                raise refuse(f"'{cell}' is not a list of chains", fix="write (7, 7) or (7), with | between them")
+                raise make_error(f"'{cell}' is not a list of chains", fix="write (7, 7) or (7), with | between them")
             position = bracket.end()
             starts, chain = self.opened.setdefault(bracket[2], []), self.chains.setdefault(bracket[2], [])
             if bracket[1]:
                 starts.append(word)
             if bracket[3]:
                 if not starts:
-                    raise refuse(f"'{bracket[2]})' closes a mention that was not opened")
+                    raise make_error(f"'{bracket[2]})' closes a mention that was not opened")
                 chain.append((starts.pop(), word + 1))
 
-    def finish(self, refuse: Refusal) -> CorefDocument:
-        """The document, once all its mentions are closed."""
+    def _build(self, make_error: MakeError) -> CorefDocument:
+        """The document; an error if a mention is not closed."""
         for name, starts in self.opened.items():
             if starts:
-                raise refuse(
+                raise make_error(
                     f"the mention of chain {name} that opens at word {starts[-1] + 1} of '{self.id}' never closes"
                 )
         return CorefDocument(
@@ -173,15 +173,15 @@ class _Draft:
 def format_conll_coref(document: CorefDocument) -> str:
     """A document as lines of twelve columns, unknown ones `-` or `*`; spaces in names of speakers become `_`."""
     _check_writable(document)
-    mentions = [(start, end, number) for number, chain in enumerate(document.clusters) for start, end in chain]
+    mentions = [(start, end, chain) for chain, cluster in enumerate(document.clusters) for start, end in cluster]
     chains = chain_cells(mentions, len(document.words))
     part = "" if document.part is None else f" part {document.part:03d}"
     lines = [f"#begin document ({document.id});{part}"]
     word = 0
     for sentence in document.sentences:
-        for number, text in enumerate(sentence):
+        for index, text in enumerate(sentence):
             speaker = document.speakers[word] if document.speakers else None
-            row = [document.id.replace(" ", "_") or NONE, str(document.part or 0), str(number), text, NONE, "*"]
+            row = [document.id.replace(" ", "_") or NONE, str(document.part or 0), str(index), text, NONE, "*"]
             row += [NONE] * 3 + [(speaker or NONE).replace(" ", "_"), "*", chains[word]]
             lines.append("\t".join(row))
             word += 1

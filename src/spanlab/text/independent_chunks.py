@@ -5,7 +5,7 @@ tokens. Whether and where a tokenizer allows this is read from its `tokenizer.js
 are known: BERT's pre-tokenizer (chunks are words), the byte-level one (a word with the space before it, or a run of
 punctuation), and SentencePiece's as in ALBERT and XLNet (a word between spaces). Boundaries respect what normalizers do
 at edges: never beside an ODD character, never before a combining mark that a normalizer could move. A property test
-checks this on hostile text.
+checks this on adversarial text.
 """
 
 import re
@@ -99,7 +99,7 @@ def find_chunks(text: str, bases: np.ndarray, boundaries: Boundaries) -> tuple[n
     """
     codes = code_points(text)
     classes = character_classes(codes)
-    spaces = classes == SPACE  # the tokenizer may not take an ODD space for one: it stays inside its chunk
+    spaces = classes == SPACE  # an ODD space may not be one for the tokenizer, so it stays inside its chunk
     if boundaries == "spaces before":
         return _chunks_before_spaces(codes, classes, spaces, bases)
     cuts = (classes & (ODD | MARK if boundaries == "spaces between" else ODD)) == 0
@@ -111,9 +111,8 @@ def find_chunks(text: str, bases: np.ndarray, boundaries: Boundaries) -> tuple[n
         cuts[1:] &= spaces[:-1]
     filled = np.flatnonzero(~spaces)
     rank = np.cumsum(~spaces)  # for each character, how many up to it are not space
-    text_firsts = np.append(filled, len(text))[
-        np.append(0, rank)[bases[:-1]]
-    ]  # the first of each text that is not space
+    # The first character of each text that is not space.
+    text_firsts = np.append(filled, len(text))[np.append(0, rank)[bases[:-1]]]
     cuts[text_firsts[text_firsts < bases[1:] - 1]] = True
     firsts = np.flatnonzero(cuts)
     lasts = filled[np.append(rank[firsts[1:]] - 2, len(filled) - 1)] + 1 if len(firsts) else firsts
@@ -132,7 +131,7 @@ def _chunks_before_spaces(
     cuts[1:-1] = spaces[1:] & ((classes[:-1] & (SPACE | ODD)) == 0)
     cuts[1:-1] |= (kinds[:-1] == _LETTER) & (kinds[1:] >= _PUNCTUATION)
     cuts[1:-1] |= (kinds[:-1] == _PUNCTUATION) & (kinds[1:] == _LETTER)
-    cuts[bases[1:] - 1] = False  # the separator is no part of a text
+    cuts[bases[1:] - 1] = False  # the separator is not part of a text
     cuts[bases[:-1]] = True
     cuts[-1] = False
     firsts = np.flatnonzero(cuts)

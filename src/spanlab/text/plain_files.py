@@ -54,13 +54,13 @@ def open_plain_files(paths: Iterable[str | Path], on_read: Callable[[int], None]
     files = tuple(Path(path) for path in paths)
     for path in files:
         if not path.exists():
-            raise InputError("no such file", path=path)
+            raise InputError("no such file", path=path, fix="check its name and folder")
         if path.is_dir():
-            raise InputError("is a folder", path=path, fix="name the files in it")
+            raise InputError("is a folder", path=path, fix="give the files in it")
         if not path.is_file():
             raise InputError("is not a regular file", path=path, fix="save its text to a file: it may be read twice")
         if path.stat().st_size == 0:
-            raise InputError("is empty", path=path)
+            raise InputError("is empty", path=path, fix="leave it out")
     return PlainFiles(paths=files, on_read=on_read)
 
 

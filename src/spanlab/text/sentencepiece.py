@@ -1,8 +1,8 @@
 """Reading a SentencePiece model file (`spiece.model`) without the libraries that wrote it.
 
-What enters is the file's bytes; what leaves is its pieces with scores and types, and its normalization table. The file
-is one protocol-buffers message of which five fields matter here, so they are parsed by hand: no dependency, and nothing
-in the file is executed.
+The bytes of the file enter; its pieces with scores and types, and its normalization table leave. The file is one
+protocol-buffers message of which only five fields are needed, so they are parsed here: no dependency, and nothing in
+the file is executed.
 """
 
 import struct
@@ -39,7 +39,7 @@ def read_sentencepiece(path: Path) -> SentencePieceModel:
     except OSError as error:
         raise InputError(error.strerror or str(error), path=path) from None
     except (IndexError, struct.error, UnicodeDecodeError, TypeError, KeyError) as error:
-        raise InputError("not a SentencePiece model", path=path, fix="is the download complete?") from error
+        raise InputError("not a SentencePiece model", path=path, fix="download it again") from error
     except ValueError as error:
         raise InputError(str(error), path=path) from None
 

@@ -88,9 +88,9 @@ def detect_scheme(sequences: Iterable[Sequence[str]]) -> TagScheme:
     """
     seen: dict[str, str] = {}  # a letter or an IOB scheme, and the first tag that has it
     openings = Counter[str]()
-    for number, tags in enumerate(sequences, 1):
+    for sentence, tags in enumerate(sequences, 1):
         for index, (before, tag) in enumerate(pairwise([_OUTSIDE, *map(_parse, tags)]), 1):
-            where = f"tag {index} of sentence {number} ('{tags[index - 1]}')"
+            where = f"tag {index} of sentence {sentence} ('{tags[index - 1]}')"
             seen.setdefault(tag.letter, where)
             scheme = _scheme_of_opening(before, tag)
             if scheme is not None:
@@ -124,7 +124,7 @@ def _with_ends(seen: dict[str, str]) -> TagScheme:
     if not seen.keys() & set("BS"):
         raise InputError(
             f"the tag scheme is not clear: {seen.get('E') or seen['M']} is not preceded by any B- anywhere",
-            fix="IOE tags are not read: convert them to IOB2 or BIOES",
+            fix="convert IOE tags to IOB2 or BIOES",
         )
     return "BMES" if "M" in seen else "BIOES"
 
@@ -137,7 +137,7 @@ def _parse(tag: str, scheme: TagScheme | None = None) -> _Tag:
     allowed = _LETTERS[scheme] if scheme else "BIMES"
     if len(letter) != 1 or letter not in allowed or (hyphen and not label):
         bilou = letter in {"U", "L"}
-        fix = "write U- as S- and L- as E-" if bilou else "a tag is O or a letter, a hyphen and a label"
+        fix = "write U- as S- and L- as E-" if bilou else "write O, or a letter, a hyphen and a label"
         raise InputError(f"'{tag}' is not a tag of {scheme or ', '.join(TAG_SCHEMES)}", fix=fix)
     return _Tag(letter, label or _NO_LABEL)
 

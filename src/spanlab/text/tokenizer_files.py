@@ -42,7 +42,7 @@ def _main_file(folder: Path) -> Path:
     for name in _READERS:
         if (folder / name).is_file():
             return folder / name
-    raise InputError("has no tokenizer", path=folder, fix=f"it needs one of {', '.join(_READERS)}")
+    raise InputError("has no tokenizer", path=folder, fix=f"use a folder with one of {', '.join(_READERS)}")
 
 
 def read_settings(folder: Path) -> dict[str, Any]:
@@ -93,7 +93,7 @@ def _read_vocab_txt(path: Path, settings: Settings) -> Any:  # noqa: ANN401
     except UnicodeDecodeError as error:
         raise InputError(f"not UTF-8 text (byte {error.start})", path=path) from None
     if "[UNK]" not in words:
-        raise InputError("has no line [UNK]", path=path, fix="a BERT vocabulary has one token per line")
+        raise InputError("has no line [UNK]", path=path, fix="use a BERT vocabulary with one token per line")
     vocabulary = {word: token_id for token_id, word in enumerate(words)}
     lowercase = settings.get("do_lower_case")
     backend = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))

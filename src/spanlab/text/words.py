@@ -30,7 +30,7 @@ ODD = 32
 
 _classes = np.zeros(0x110000, dtype=np.uint8)  # 0: not seen yet
 
-# The second line is Han, too, but newer than the tables of some tokenizers.
+# The ranges of the second line were added to Unicode later, and some tokenizers do not have them.
 _HAN_RANGES = ((0x4E00, 0x9FA5), (0x3400, 0x4DB5), (0x20000, 0x2A6D6), (0xF900, 0xFA2D), (0x2F800, 0x2FA1D))
 _LATE_HAN_RANGES = ((0x9FA6, 0x9FFF), (0x4DB6, 0x4DBF), (0xFA2E, 0xFAD9), (0x2A6D7, 0x2EE5D), (0x30000, 0x3347F))
 # Punctuation in every version of Unicode in use: Latin, general, CJK and full-width.
@@ -60,8 +60,8 @@ def character_classes(codes: np.ndarray) -> np.ndarray:
     return classes
 
 
-def _within(code: int, spans: tuple[tuple[int, int], ...]) -> bool:
-    return any(first <= code <= last for first, last in spans)
+def _within(code: int, ranges: tuple[tuple[int, int], ...]) -> bool:
+    return any(first <= code <= last for first, last in ranges)
 
 
 def _classify(code: int) -> int:
