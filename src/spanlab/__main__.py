@@ -1,4 +1,4 @@
-"""`python -m spanlab` is the `spanlab` command, as torchrun starts it."""
+"""`python -m spanlab`, the same as the `spanlab` command; torchrun needs this form."""
 
 from spanlab.cli.main import main
 

@@ -15,5 +15,5 @@ def concatenated_ranges(starts: Integers, lengths: Integers) -> Integers:
 
 
 def offsets(lengths: Integers) -> Integers:
-    """(R,) where each range begins when they are concatenated."""
+    """(R,) the start of each range after concatenation."""
     return np.cumsum(lengths) - lengths

@@ -86,7 +86,7 @@ def _old_name(target: Path) -> Path:
 def check_new_folder(folder: Path, *, overwrite: bool) -> None:
     """Raise where an output folder is not empty and may not be overwritten."""
     if not overwrite and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise InputError("exists and is not empty", path=folder, fix="choose another --out, or use --overwrite")
+        raise InputError("exists and is not empty", path=folder, fix="choose another folder, or use --overwrite")
 
 
 def has_output(folder: Path, marker: str, name: str, *, ignored: Callable[[Path], bool] = lambda path: False) -> bool:

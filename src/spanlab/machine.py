@@ -43,7 +43,7 @@ class MachineReport:
     gflops: dict[str, float]
     """Measured rate of a 1,024-wide matrix product, by dtype, in 1e9 operations per second."""
     precision: str
-    """The meaning of `auto` here: bf16 where the CPU has instructions for it."""
+    """What `precision: auto` means on this machine: bf16 if the CPU has instructions for it."""
     free_disk_gb: float
     memory_gb: float | None
     free_memory_gb: float | None
@@ -76,7 +76,7 @@ class MachineReport:
 
 
 def examine(*, ask_hub: bool = True) -> MachineReport:
-    """Examine everything; takes about a second, and up to five more for the hub."""
+    """Report on this machine; takes about a second, and up to five more if the hub is asked."""
     versions = {name: _version(name) for name in CORE}
     usable = all(versions.values())
     memory, free_memory = _memory_gb()
@@ -123,9 +123,9 @@ def has_bf16_instructions() -> bool:
     """
     import torch
 
-    there = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
-    built_in = torch.backends.mkldnn.is_available()
-    return bool(there and built_in and torch.ops.mkldnn._is_mkldnn_bf16_supported())
+    cpu_has_bf16 = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+    has_onednn = torch.backends.mkldnn.is_available()
+    return bool(cpu_has_bf16 and has_onednn and torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
 def peak_memory_gb(device: str = "cpu") -> float:

@@ -53,7 +53,7 @@ def test_options_narrow_the_export_down(tmp_path: Path) -> None:
 def test_a_full_folder_is_refused_unless_told(tmp_path: Path) -> None:
     run("export", "ner", "--out", tmp_path)
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
-    with pytest.raises(InputError, match="not empty; choose another --out, or use --overwrite"):
+    with pytest.raises(InputError, match="not empty; choose another folder, or use --overwrite"):
         run("export", "qa", "--out", tmp_path)
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
     run("export", "qa", "--out", tmp_path, "--overwrite")

@@ -72,11 +72,11 @@ BAD = {
     "csv row too long": Bad("classification", "b.csv", "text,label\nfine,1,2\n", "3 columns", 2),
     "text without labels": Bad("classification", "b.txt", "fine\n", "'label' is missing", 1),
     "one label": Bad("classification", "b.tsv", "text\tlabel\nfine\t1\n", "all examples have the label '1'"),
-    "tsv header alone": Bad("classification", "b.tsv", "text\tlabel\n", "holds no example"),
-    "jsonl empty": Bad("classification", "b.jsonl", "", "holds no example"),
-    "jsonl blank lines": Bad("classification", "b.jsonl", "\r\n\r\n", "holds no example"),
-    "jsonl a mark alone": Bad("classification", "b.jsonl", b"\xef\xbb\xbf", "holds no example"),
-    "csv empty": Bad("classification", "b.csv", "", "holds no example"),
+    "tsv header alone": Bad("classification", "b.tsv", "text\tlabel\n", "has no examples"),
+    "jsonl empty": Bad("classification", "b.jsonl", "", "has no examples"),
+    "jsonl blank lines": Bad("classification", "b.jsonl", "\r\n\r\n", "has no examples"),
+    "jsonl a mark alone": Bad("classification", "b.jsonl", b"\xef\xbb\xbf", "has no examples"),
+    "csv empty": Bad("classification", "b.csv", "", "has no examples"),
     "unknown format": Bad("classification", "b.xlsx", "x", "unknown format"),
     # similarity
     "pair cut short": Bad("similarity", "b.jsonl", '{"text_a": "a", "text_b": "b", "sco', "cut short", 1),
@@ -87,7 +87,7 @@ BAD = {
     "pair other columns": Bad(
         "similarity", "b.tsv", "left\tright\tscore\na\tb\t1\n", "no column is called 'text_a'", 1
     ),
-    "pairs empty": Bad("similarity", "b.tsv", "", "holds no example"),
+    "pairs empty": Bad("similarity", "b.tsv", "", "has no examples"),
     # ner
     "spans cut short": Bad("ner", "b.jsonl", '{"text": "Ada", "spans": [{"start": 0', "cut short", 1),
     "spans missing": Bad("ner", "b.jsonl", '{"text": "Ada"}\n', "'spans' is missing", 1),
@@ -103,8 +103,8 @@ BAD = {
     "conll one column": Bad("ner", "b.conll", "Ada B-PER\nLovelace\n", "one column", 2),
     "conll no tag": Bad("ner", "b.conll", "Ada B-PER\nmet VERB\n", "'VERB' is not a tag", 2),
     "conll no entity": Bad("ner", "b.conll", "Ada O\nmet O\n", "has no entity"),
-    "conll empty": Bad("ner", "b.conll", "", "holds no example"),
-    "conll no sentence": Bad("ner", "b.conll", "-DOCSTART- -X- O\n\n\n", "holds no example"),
+    "conll empty": Bad("ner", "b.conll", "", "has no examples"),
+    "conll no sentence": Bad("ner", "b.conll", "-DOCSTART- -X- O\n\n\n", "has no examples"),
     # qa
     "squad cut short": Bad("qa", "b.json", squad()[:120], "cut short", 9),
     "squad is a list": Bad("qa", "b.json", "[1]\n", "no list 'data'", 1),
@@ -114,8 +114,8 @@ BAD = {
     ),
     "squad without context": Bad("qa", "b.json", squad(context=None), "'context' is missing", 10),
     "squad answers are text": Bad("qa", "b.json", squad("London"), "'answers' is 'London'", 10),
-    "squad without questions": Bad("qa", "b.json", squad(qas=[]), "holds no example"),
-    "squad empty": Bad("qa", "b.json", "", "holds no example"),
+    "squad without questions": Bad("qa", "b.json", squad(qas=[]), "has no examples"),
+    "squad empty": Bad("qa", "b.json", "", "has no examples"),
     "question cut short": Bad("qa", "b.jsonl", '{"question": "Where?", "context": "Ada', "cut short", 1),
     "answer not in the context": Bad(
         "qa", "b.jsonl", lines(question(), question(answers=[{"text": "Rome", "start": 16}])), "at 16 the context", 2
@@ -125,7 +125,7 @@ BAD = {
     ),
     "answer without start": Bad("qa", "b.jsonl", lines(question(answers=[{"text": "London"}])), "answer 0 is", 1),
     "no answers": Bad("qa", "b.jsonl", lines({"question": "Where?", "context": CONTEXT}), "answers", 1),
-    "questions empty": Bad("qa", "b.jsonl", "", "holds no example"),
+    "questions empty": Bad("qa", "b.jsonl", "", "has no examples"),
 }
 
 

@@ -26,7 +26,7 @@ def test_both_heads_side_by_side(model: str) -> None:
     assert [line.split(":")[0] for line in lines[8:10]] == ["best filling by MLM", "best filling by MLM and SBO"]
     assert lines[-1].startswith("The old")
     assert lines[-1].endswith("went out")
-    assert done.stderr.strip() == "the sbo head knows 2 places in a span: the last 1 of this run have none"
+    assert done.stderr.strip() == "the sbo head takes spans of up to 2 tokens; it has no candidates for the last 1"
 
 
 def test_json_is_the_result(model: str) -> None:
@@ -50,7 +50,7 @@ def test_one_head_is_one_column(tmp_path: Path) -> None:
     ("text", "message"),
     [("nothing to do", "spanlab: the text has no mask; write [MASK] for every token to be filled in"),
      ("[MASK] " * 70, "spanlab: the text has 72 tokens, special ones included, and the model takes 64; "
-      "leave out what is far from the masks")],
+      "shorten the text; keep what is near the masks")],
 )  # fmt: skip
 def test_wrong_texts(text: str, message: str, model: str) -> None:
     done = run_spanlab("fill", model, text)

@@ -87,6 +87,14 @@ def test_commands_exit_with_2_and_write_nothing(name: str, folder: Path, tmp_pat
     assert not (tmp_path / "out").exists()
 
 
+def test_convert_names_an_empty_checkpoint(tmp_path: Path) -> None:
+    checkpoint = tmp_path / "checkpoint_best.pt"
+    checkpoint.touch()
+    done = run_spanlab("convert", str(checkpoint), "--out", str(tmp_path / "out"))
+    assert done.returncode == 2
+    assert "checkpoint_best.pt: damaged or truncated" in done.stderr
+
+
 def test_convert_never_writes_over_something(folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     out.mkdir()

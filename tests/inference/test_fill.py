@@ -90,7 +90,7 @@ def test_sbo_probabilities_are_the_heads_at_the_boundaries(options: dict[str, An
             )
     too_deep = options.get("max_span") == 1
     assert bool(result.runs[0].notes) is too_deep
-    assert not too_deep or "knows 1 places" in result.runs[0].notes[0]
+    assert not too_deep or "spans of up to 1 tokens" in result.runs[0].notes[0]
     assert set(result.runs[0].fillings) == {"mlm", "mlm+sbo"}
 
 

@@ -96,7 +96,7 @@ def test_command_line(folder: Path, tokenizer: Tokenizer, tmp_path: Path) -> Non
     assert plain.stdout == result["full_text"] + "\n"
     long = run_spanlab("generate", str(folder), "The miller", "--beams", "2")
     assert long.returncode == 0
-    assert "the model has no further position" in long.stderr
+    assert "the model has no more positions" in long.stderr
 
 
 def test_command_line_refusals(folder: Path, tmp_path: Path, tokenizer: Tokenizer) -> None:

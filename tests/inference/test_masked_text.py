@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spanlab.errors import InputError
-from spanlab.inference.masked_text import put_into, read_masked_text, read_piece
+from spanlab.inference.masked_text import fill_spans, read_masked_text, read_piece
 from spanlab.text import Tokenizer
 from spanlab.text.train import TokenizerConfig, train_tokenizer
 from tests.inference.models import KINDS, LINES, make_tokenizer
@@ -39,7 +39,7 @@ def test_a_masked_word_leaves_nothing_behind(system: str, words: list[str], data
     assert masked.ids == (tokenizer.cls_id, *expected, tokenizer.sep_id)
     held = [place for run in masked.runs for place in range(run.span.first, run.span.last + 1)]
     assert held == [place for place, number in enumerate(masked.ids) if number == tokenizer.mask_id]
-    assert all(len(run.places) == len(run.span) for run in masked.runs)
+    assert all(len(run.char_spans) == len(run.span) for run in masked.runs)
 
 
 @given(system=st.sampled_from(sorted(TOKENIZERS)), words=st.lists(st.sampled_from(WORDS), min_size=1, max_size=6))
@@ -47,17 +47,17 @@ def test_the_true_tokens_put_back_give_the_text(system: str, words: list[str]) -
     tokenizer = TOKENIZERS[system]
     ids = tokenizer.encode("So " + " ".join(words)).ids.tolist()
     known = len(tokenizer.encode("So"))
-    pieces = [read_piece(tokenizer, number) for number in ids[known:]]
+    pieces = [read_piece(tokenizer, token_id) for token_id in ids[known:]]
     masks = " ".join(["[MASK]"] * len(pieces))
     places = [(3 + 7 * number, 9 + 7 * number) for number in range(len(pieces))]
-    assert put_into(f"So {masks}", places, pieces) == "So " + " ".join(words)
+    assert fill_spans(f"So {masks}", places, pieces) == "So " + " ".join(words)
 
 
 def test_han_characters_are_not_parted() -> None:
     lines = ["渔夫补网,灯一盏盏灭了。", "村里没人记得磨坊何时停下。"]
     tokenizer = train_tokenizer(lines * 3, TokenizerConfig(kind="wordpiece", vocab_size=80, lowercase=True))
-    pieces = [read_piece(tokenizer, number) for number in tokenizer.encode("磨坊停").ids.tolist()]
-    assert put_into("村里[MASK][MASK][MASK]。", [(2, 8), (8, 14), (14, 20)], pieces) == "村里磨坊停。"
+    pieces = [read_piece(tokenizer, token_id) for token_id in tokenizer.encode("磨坊停").ids.tolist()]
+    assert fill_spans("村里[MASK][MASK][MASK]。", [(2, 8), (8, 14), (14, 20)], pieces) == "村里磨坊停。"
 
 
 def test_a_tokenizer_without_a_mask_is_named() -> None:

@@ -59,7 +59,7 @@ def test_records_are_json_or_lines_for_people() -> None:
         '{"id": "a", "windows": 1, "truncated": false, "label": "good", "score": 0.987654, '
         '"scores": {"good": 0.987654, "bad": 0.0123457}}\n'
     )
-    assert text_of("json", "classification", [labelled()], for_people=True) == "a\tlabel=good\tscore=0.9877\n"
+    assert text_of("json", "classification", [labelled()], readable=True) == "a\tlabel=good\tscore=0.9877\n"
     cut = replace(labelled(), truncated=True)
     assert text_of("text", "classification", [cut]) == "a\ttruncated=true\tlabel=good\tscore=0.9877\n"
 

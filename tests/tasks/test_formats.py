@@ -122,7 +122,7 @@ def test_csv_that_is_broken(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["a.jsonl", "a.tsv", "a.csv", "a.txt"])
 def test_an_empty_file(tmp_path: Path, name: str) -> None:
-    with pytest.raises(InputError, match="holds no example"):
+    with pytest.raises(InputError, match="has no examples"):
         list(read_rows(write(tmp_path / name, ""), TEXTS))
 
 

@@ -184,7 +184,7 @@ def test_an_encoder_of_transformers_carries_a_task(tiny_model: Path, files: tupl
     [
         ('{"text": "a"}\n', None, "train.jsonl:1: the field 'label' is missing"),
         ('{"text": "a", "label": "x"}\n' * 2, None, "all examples have the label 'x'"),
-        ("", None, "holds no example"),
+        ("", None, "has no examples"),
         (None, '{"text": "a", "label": "watr"}\n', "dev.jsonl:1: unknown label 'watr' (did you mean 'water'?)"),
     ],
 )

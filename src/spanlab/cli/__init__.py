@@ -1,1 +1,1 @@
-"""The command line: one file a command, thin; what a command does lives in the rooms to the left."""
+"""The command line: one file per command, with its options and what it prints; other packages do the work."""

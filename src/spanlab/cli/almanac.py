@@ -1,10 +1,11 @@
-"""`spanlab almanac`: the labelled passages that come with SpanLab, as files and as pictures."""
+"""`spanlab almanac`: the labelled passages that come with SpanLab, as files, in the terminal or as an HTML page."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from spanlab.cli.options import TaskArgument
 from spanlab.cli.output import print_json
 
 app = typer.Typer(help="The labelled passages that come with SpanLab.", no_args_is_help=True)
@@ -17,23 +18,20 @@ def _almanac() -> None:
 
 @app.command("export")
 def export(
-    task: Annotated[
-        str,
-        typer.Argument(help="classification, similarity, ner, qa, coref, relation, summarisation or generation."),
-    ],
-    out: Annotated[Path, typer.Option("--out", help="The folder to write, one file a split and format.")],
-    split: Annotated[str | None, typer.Option(help="train, dev or test; all three without it.")] = None,
-    language: Annotated[str | None, typer.Option(help="en, zh or ko; all three without it.")] = None,
+    task: TaskArgument,
+    out: Annotated[Path, typer.Option("--out", help="Folder to write, with one file per split and format.")],
+    split: Annotated[str | None, typer.Option(help="train, dev or test; default: all three.")] = None,
+    language: Annotated[str | None, typer.Option(help="en, zh or ko; default: all three.")] = None,
     format_: Annotated[
-        str | None, typer.Option("--format", help="jsonl, or a format of the task's field; all of them without it.")
+        str | None, typer.Option("--format", help="jsonl, or the standard format of the task; default: both.")
     ] = None,
-    label: Annotated[str | None, typer.Option(help="classification only: topic (without it) or sentiment.")] = None,
+    label: Annotated[str | None, typer.Option(help="For classification: topic (default) or sentiment.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Write into a folder that is not empty.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Write the passages in the file formats of a task.
+    """Write the passages as labelled files of a task.
 
-    The field's formats: tsv (classification, similarity), conll (ner), squad (qa), conll2012 (coref), semeval
+    Standard formats: tsv (classification, similarity), conll (ner), squad (qa), conll2012 (coref), semeval
     (relation), summary (summarisation).
 
     Example: spanlab almanac export qa --out questions --language en
@@ -54,12 +52,12 @@ def export(
 @app.command("show")
 def show(
     name: Annotated[
-        str | None, typer.Argument(metavar="[ID]", help="The passage, such as en-science-01; a list without it.")
+        str | None, typer.Argument(metavar="ID", help="Passage, such as en-science-01; default: list all.")
     ] = None,
-    html: Annotated[Path | None, typer.Option("--html", help="Write a page here instead.")] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the page if it is there.")] = False,
+    html: Annotated[Path | None, typer.Option("--html", help="Write an HTML page instead of printing.")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing page.")] = False,
 ) -> None:
-    """Draw a passage with all its layers, in the terminal or as a page; without an ID, all of them.
+    """Show a passage with all its labels; without an ID, list all passages.
 
     Example: spanlab almanac show en-science-01 --html curie.html
     """

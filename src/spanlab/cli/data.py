@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spanlab.cli.options import ColumnsOption, split_columns
+from spanlab.cli.options import ColumnsOption, TaskArgument, split_columns
 from spanlab.cli.output import note, print_json, print_table
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def _data() -> None:
 
 @app.command("check")
 def check(
-    task: Annotated[str, typer.Argument(help="classification, similarity, …")],
+    task: TaskArgument,
     file: Annotated[str, typer.Argument(metavar="FILE", help="Labelled file.")],
     train: Annotated[
         str | None, typer.Option(help="Training file, if FILE is a dev file: finds overlap and unseen labels.")
@@ -31,9 +31,9 @@ def check(
     length: Annotated[int, typer.Option(help="Maximum sequence length in tokens.")] = 512,
     columns: ColumnsOption = None,
     fix: Annotated[
-        Path | None, typer.Option(help="Write valid and repaired examples to this file, as JSON lines.")
+        Path | None, typer.Option(help="Write the valid and the repaired examples to this file, as JSON lines.")
     ] = None,
-    every: Annotated[bool, typer.Option("--all", help=f"Print every problem, not only the first {_SHOWN}.")] = False,
+    show_all: Annotated[bool, typer.Option("--all", help=f"Print every problem, not only the first {_SHOWN}.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
     """List every problem of a labelled file with its line, and a summary.
@@ -58,7 +58,7 @@ def check(
             result["fix"] = {"written": fixed.written, "mended": fixed.repaired, "dropped": fixed.dropped}
         print_json(result)
     else:
-        _print_report(report, every=every)
+        _print_report(report, show_all=show_all)
     if fixed is not None:
         dropped = ", ".join(f"{count} {problem}" for problem, count in fixed.dropped.items()) or "none"
         note(f"{fix}: {fixed.written} examples, {fixed.repaired} of them repaired; dropped: {dropped}")
@@ -66,8 +66,8 @@ def check(
         raise typer.Exit(2)
 
 
-def _print_report(report: "DataReport", *, every: bool) -> None:
-    shown = report.findings if every else report.findings[:_SHOWN]
+def _print_report(report: "DataReport", *, show_all: bool) -> None:
+    shown = report.findings if show_all else report.findings[:_SHOWN]
     for finding in shown:
         typer.echo(_line(report.path, finding))
     if len(shown) < len(report.findings):

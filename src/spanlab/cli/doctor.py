@@ -1,4 +1,4 @@
-"""`spanlab doctor`: is this machine ready, and how fast is it?"""
+"""`spanlab doctor`: whether this machine is ready, and how fast it is."""
 
 from typing import Annotated
 
@@ -8,12 +8,12 @@ from spanlab.cli.output import print_json, print_table
 
 
 def doctor(
-    offline: Annotated[bool, typer.Option("--offline", help="Do not ask whether the hub answers.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
+    offline: Annotated[bool, typer.Option("--offline", help="Do not connect to the Hugging Face hub.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Versions, devices, threads, bf16 with measured speed, disk and memory, extras, and the hub.
+    """Check this machine: versions, devices, threads, bf16 and measured speed, disk, memory, extras, the hub.
 
-    Exits 0 when SpanLab can be used here, 1 when something it needs is missing.
+    The exit code is 1 if a package that SpanLab needs is missing.
 
     Example: spanlab doctor --offline
     """

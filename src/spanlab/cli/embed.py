@@ -5,13 +5,13 @@ from typing import Annotated
 
 import typer
 
-from spanlab.cli.options import ColumnsOption, DeviceOption, split_columns
+from spanlab.cli.options import ColumnsOption, DeviceOption, ModelArgument, split_columns
 from spanlab.cli.output import note
 from spanlab.errors import InputError
 
 
 def embed(
-    model: Annotated[str, typer.Argument(help="Model folder, run folder or Hugging Face id.")],
+    model: ModelArgument,
     output: Annotated[Path, typer.Option(help="NumPy file (.npy) to write, one row per text.")],
     source: Annotated[str, typer.Option("--input", help="File of texts; - reads JSON lines from stdin.")] = "-",
     columns: ColumnsOption = None,

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spanlab.cli.options import ColumnsOption, DeviceOption, split_columns
+from spanlab.cli.options import ColumnsOption, DeviceOption, ModelArgument, split_columns
 from spanlab.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def evaluate(
-    model: Annotated[str, typer.Argument(help="Model folder, run folder or Hugging Face id.")],
+    model: ModelArgument,
     data: Annotated[str, typer.Option(help="Labelled file.")],
     task: Annotated[str | None, typer.Option(help="Name of the task, if the model has several.")] = None,
     columns: ColumnsOption = None,

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spanlab.cli.options import DeviceOption
+from spanlab.cli.options import DeviceOption, ModelArgument
 from spanlab.cli.output import note, print_json
 
 if TYPE_CHECKING:
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
     from spanlab.inference.fill_result import Candidate, FillResult, MaskRun
 
-_JOINT = {"mlm": "best filling by MLM", "mlm+sbo": "best filling by MLM and SBO"}
+_METHODS = {"mlm": "best filling by MLM", "mlm+sbo": "best filling by MLM and SBO"}
 
 
 def fill(
-    model: Annotated[str, typer.Argument(help="A model folder, a run folder or a hub id.")],
-    text: Annotated[str, typer.Argument(help="The text, with [MASK] for every token to predict.")],
+    model: ModelArgument,
+    text: Annotated[str, typer.Argument(help="Text with [MASK] for every token to predict.")],
     top: Annotated[int, typer.Option(min=1, help="Candidates for each mask.")] = 5,
     device: DeviceOption = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
@@ -34,20 +34,22 @@ def fill(
     if as_json:
         print_json(result.to_dict())
         return
-    _draw(result)
+    _print(result)
 
 
-def _draw(result: "FillResult") -> None:
+def _print(result: "FillResult") -> None:
     from rich.console import Console
 
     console = Console(highlight=False, emoji=False)
-    for number, run in enumerate(result.runs, start=1):
+    for index, run in enumerate(result.runs, start=1):
         masks = f"{len(run.places)} mask{'s' * (len(run.places) > 1)}"
-        console.print(f"[bold]run {number}[/bold] of {len(result.runs)}, characters {run.start} to {run.end}: {masks}")
+        console.print(f"[bold]run {index}[/bold] of {len(result.runs)}, characters {run.start} to {run.end}: {masks}")
         console.print(_candidates(run))
-        for law, fillings in run.fillings.items():
+        for method, fillings in run.fillings.items():
             best = fillings[0]
-            console.print(f"{_JOINT[law]}: ", best.text, f" ({best.score:.3f} a token)", sep="", markup=False)
+            console.print(
+                f"{_METHODS[method]}: ", best.text, f" (mean log probability {best.score:.3f})", sep="", markup=False
+            )
         console.print()
     typer.echo(result.filled)
     for line in (*result.notes, *(line for run in result.runs for line in run.notes)):
@@ -55,21 +57,21 @@ def _draw(result: "FillResult") -> None:
 
 
 def _candidates(run: "MaskRun") -> "Table":
-    """One line for each candidate, the heads side by side if there are two."""
+    """A row for each candidate, the heads side by side if there are two."""
     from rich.table import Table
     from rich.text import Text
 
-    heads = ["mlm", "sbo"] if any(place.sbo is not None for place in run.places) else ["mlm"]
+    heads = ["mlm", "sbo"] if any(mask.sbo is not None for mask in run.places) else ["mlm"]
     table = Table(box=None, pad_edge=False, header_style="cyan")
     table.add_column("mask", justify="right", style="dim")
     for head in heads:
         table.add_column(f"by {head.upper()}")
         table.add_column("", justify="right", style="dim")
-    for number, place in enumerate(run.places, start=1):
-        for rank, by_mlm in enumerate(place.mlm):
-            cells = [str(number) if rank == 0 else "", *_cells(by_mlm)]
+    for index, mask in enumerate(run.places, start=1):
+        for rank, by_mlm in enumerate(mask.mlm):
+            cells = [str(index) if rank == 0 else "", *_cells(by_mlm)]
             if len(heads) == 2:
-                cells += _cells(place.sbo[rank]) if place.sbo is not None else ["—" if rank == 0 else "", ""]
+                cells += _cells(mask.sbo[rank]) if mask.sbo is not None else ["—" if rank == 0 else "", ""]
             table.add_row(*map(Text, cells))
     return table
 

@@ -16,20 +16,25 @@ if TYPE_CHECKING:
 
 
 def finetune(
-    task: Annotated[str, typer.Argument(help="classification, similarity, …; multitask for a list of tasks.")],
+    task: Annotated[
+        str,
+        typer.Argument(
+            help="classification, similarity, ner, qa, coref, relation, summarisation, generation or multitask."
+        ),
+    ],
     model: Annotated[str, typer.Option(help="Model folder, run folder or Hugging Face id.")],
     train: Annotated[str, typer.Option(help="Labelled training file; for multitask the YAML list of tasks.")],
     out: Annotated[Path, typer.Option(help="Run folder to write.")],
     overrides: Annotated[
-        list[str] | None, typer.Argument(metavar="[KEY=VALUE]…", help="Settings, such as training.epochs=3.")
+        list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Settings, such as training.epochs=3.")
     ] = None,
-    dev: Annotated[str | None, typer.Option(help="Labelled file that the best model is chosen by.")] = None,
+    dev: Annotated[str | None, typer.Option(help="Labelled file on which the best model is chosen.")] = None,
     config: Annotated[Path | None, typer.Option(help="YAML file of settings; KEY=VALUE overrides it.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the run in the folder.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run in the folder.")] = False,
     sweep: Annotated[bool, typer.Option("--sweep", help="Try the published grid of learning rates.")] = False,
     add: Annotated[
-        bool, typer.Option("--add", help="Add the task, as name=NAME, to those of the model, which do not change.")
+        bool, typer.Option("--add", help="Add the task to a model, as name=NAME; its other tasks stay as they are.")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Read and check everything without training.")] = False,
     print_config: Annotated[bool, typer.Option("--print-config", help="Print the settings and exit.")] = False,
@@ -66,14 +71,14 @@ def finetune(
         overwrite=overwrite,
     )
     if dry_run:
-        _check(job)
+        _dry_run(job)
     elif sweep:
         _sweep(job, as_json=as_json)
     else:
         conclude(_run(job), as_json=as_json)
 
 
-def _check(job: "FinetuningJob") -> None:
+def _dry_run(job: "FinetuningJob") -> None:
     run = job.prepare()
     for line in run.notes():
         note(line)
@@ -90,9 +95,9 @@ def _check(job: "FinetuningJob") -> None:
 def _run(job: "FinetuningJob") -> "RunResult":
     from spanlab.workflows.finetune import run_job
 
-    shown = RunDisplay()
-    with closing(shown):
-        return run_job(job, on_start=shown.start, on_record=shown.log)
+    display = RunDisplay()
+    with closing(display):
+        return run_job(job, on_start=display.start, on_record=display.log)
 
 
 def _sweep(job: "FinetuningJob", *, as_json: bool) -> None:

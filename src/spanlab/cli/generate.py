@@ -9,9 +9,9 @@ from spanlab.cli.output import note, print_json
 
 
 def generate(
-    model: Annotated[str, typer.Argument(help="A model folder, a run folder or a hub id, with a causal head.")],
+    model: Annotated[str, typer.Argument(help="Model folder, run folder or Hugging Face id, with a causal LM head.")],
     text: Annotated[str, typer.Argument(help="The text to continue.")],
-    max_new_tokens: Annotated[int, typer.Option(help="Tokens to add, at most.", min=1)] = 50,
+    max_new_tokens: Annotated[int, typer.Option(help="Maximum number of tokens to generate.", min=1)] = 50,
     temperature: Annotated[
         float | None, typer.Option(help="0 takes the likeliest token; 1 samples from the model's distribution.")
     ] = None,
@@ -22,12 +22,12 @@ def generate(
     beams: Annotated[int, typer.Option(help="More than 1: beam search instead of sampling.", min=1)] = 1,
     seed: Annotated[int, typer.Option(help="Seed of the sampling.")] = 0,
     cache: Annotated[
-        bool, typer.Option(help="Cache keys and values; without, every step encodes the whole text.")
+        bool, typer.Option(help="Cache keys and values; without a cache, every step encodes the whole text.")
     ] = True,
     device: DeviceOption = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Continue a text with a causal language model, such as one of the gpt recipe.
+    """Continue a text with a causal language model, such as one trained by the gpt recipe.
 
     Without --temperature, tokens are sampled at temperature 1, and beam search takes the likeliest.
 
@@ -59,4 +59,4 @@ def generate(
         return
     typer.echo(result.full_text)
     if result.ended == "positions":
-        note(f"stopped after {len(result.token_ids)} tokens: the model has no further position")
+        note(f"stopped after {len(result.token_ids)} tokens: the model has no more positions")

@@ -14,12 +14,12 @@ _CONFIG = """# spanlab finetune {task} --config {folder}/config.yaml \\
 #     --model MODEL {options} --out run
 # MODEL is a model folder, a run folder or a Hugging Face id. Keys that you delete keep their published values.
 {settings}"""
-_LISTED = {"topics": "classification", "names": "ner", "alike": "similarity", "answers": "qa"}
-"""The sample list of a multitask run: names and tasks."""
+_MULTITASK = {"topics": "classification", "names": "ner", "alike": "similarity", "answers": "qa"}
+"""The tasks of the sample multitask run, by name."""
 
 
 def init(
-    task: Annotated[str, typer.Argument(help="classification, similarity, …")],
+    task: Annotated[str, typer.Argument(help="A task as for finetune, such as ner, or multitask.")],
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder to write.")],
     language: Annotated[str | None, typer.Option(help="en, zh or ko; default: all three.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Write into a folder that is not empty.")] = False,
@@ -39,7 +39,7 @@ def init(
     settings = yaml.safe_dump(to_mapping(resolve_run_config(task, {})), sort_keys=False, allow_unicode=True)
     selection = Selection(language=language, format="jsonl")
     if task == "multitask":
-        files, options = _export_list(folder, selection, overwrite=overwrite), f"--train {folder}/tasks.yaml"
+        files, options = _export_multitask(folder, selection, overwrite=overwrite), f"--train {folder}/tasks.yaml"
     else:
         files = export(load(), task, folder, selection, overwrite=overwrite)
         options = f"--train {folder}/train.jsonl --dev {folder}/dev.jsonl"
@@ -53,8 +53,8 @@ def init(
     typer.echo(f"{config}: all settings, and the command that uses them")
 
 
-def _export_list(folder: Path, selection: "Selection", *, overwrite: bool) -> "tuple[ExportedFile, ...]":
-    """The files of each task in a subfolder, and the list that names them."""
+def _export_multitask(folder: Path, selection: "Selection", *, overwrite: bool) -> "tuple[ExportedFile, ...]":
+    """Write the files of each task to a subfolder, and tasks.yaml that lists them."""
     import yaml
 
     from spanlab.samples import load
@@ -62,7 +62,7 @@ def _export_list(folder: Path, selection: "Selection", *, overwrite: bool) -> "t
 
     entries: list[dict[str, object]] = []
     files: tuple[ExportedFile, ...] = ()
-    for name, task in _LISTED.items():
+    for name, task in _MULTITASK.items():
         files += export(load(), task, folder / name, selection, overwrite=overwrite)
         entries.append({"name": name, "task": task, "train": f"{name}/train.jsonl", "dev": f"{name}/dev.jsonl"})
         if task == "ner":

@@ -1,18 +1,19 @@
-"""`spanlab inspect model`: what is in a model folder and what it costs."""
+"""`spanlab inspect model` and `inspect attention`: the parts and the cost of a model, and its attention on a text."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from spanlab.cli.options import ModelArgument
 from spanlab.cli.output import note, print_json, print_table
 
 
 def model(
-    model: Annotated[str, typer.Argument(help="A model folder, a run folder or a hub id.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
+    model: ModelArgument,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Architecture, parameters by part, vocabulary, heads, memory and arithmetic per token.
+    """Show a model: architecture, parameters by part, vocabulary, heads, memory and FLOPs per token.
 
     Example: spanlab inspect model runs/legal/model
     """
@@ -55,21 +56,21 @@ def model(
         *((f"  {part}", f"{count:,}") for part, count in cost.parameters.items()),
         ("parameters", f"{cost.total:,}"),
         ("memory", f"{cost.bytes_fp32 / 2**20:,.1f} MiB in fp32, {cost.bytes_fp32 / 2**21:,.1f} MiB in bf16"),
-        ("arithmetic", f"{cost.flops_per_token / 1e6:,.1f} MFLOP a token at {config.max_positions} tokens"),
-        *(("left out", name) for name in loaded.report.unexpected),
+        ("arithmetic", f"{cost.flops_per_token / 1e6:,.1f} MFLOP per token at {config.max_positions} tokens"),
+        *(("ignored", name) for name in loaded.report.unexpected),
     ]
     print_table(rows)
 
 
 def attention(
-    model: Annotated[str, typer.Argument(help="A model folder, a run folder or a hub id.")],
-    text: Annotated[str, typer.Argument(help="The text.")],
+    model: ModelArgument,
+    text: Annotated[str, typer.Argument(help="Text to encode.")],
     layer: Annotated[int, typer.Option(min=1, help="Layer to show, from 1.")] = 1,
     head: Annotated[int, typer.Option(min=1, help="Head to show, from 1.")] = 1,
     html: Annotated[Path | None, typer.Option("--html", help="Also write a page with all heads.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the weights of the head as JSON.")] = False,
 ) -> None:
-    """Where a head attends: for every token, the tokens with the largest weights.
+    """Show where a head attends: for every token, the tokens with the largest weights.
 
     Example: spanlab inspect attention MODEL "The miller sold his flour because it was fresh." --layer 4 --head 2
     """
@@ -85,6 +86,6 @@ def attention(
         return
     rows = []
     for token, row_T in zip(report.tokens, weights_TT, strict=True):
-        most = row_T.argsort()[::-1][:3]
-        rows.append((token, ", ".join(f"{report.tokens[place]} {row_T[place]:.0%}" for place in most)))
+        largest = row_T.argsort()[::-1][:3]
+        rows.append((token, ", ".join(f"{report.tokens[position]} {row_T[position]:.0%}" for position in largest)))
     print_table(rows, title=f"layer {layer}, head {head}")

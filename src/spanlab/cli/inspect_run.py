@@ -14,14 +14,14 @@ _HIGHLIGHTS = (
     *("system", "task", "model", "size", "seed", "objectives", "data.length", "masking.law", "masking.ratio"),
     *("training.batch_size", "training.lr", "training.schedule", "training.precision"),
 )
-"""The settings that tell runs apart at a glance."""
+"""The settings in which runs usually differ."""
 
 
 def run(
-    folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="Run folder.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """State, steps and time, losses at the start, now and at their best, throughput, checkpoints, settings.
+    """Show a run: state, steps and time, losses at the start, now and at their best, throughput, checkpoints, settings.
 
     Example: spanlab inspect run runs/novels
     """
@@ -38,15 +38,15 @@ def run(
 
 
 def _highlights(config: Any) -> dict[str, Any]:  # noqa: ANN401 (parsed YAML)
-    """The settings above that the config has."""
-    found = {}
+    """The `_HIGHLIGHTS` that a config has, by dotted key."""
+    settings = {}
     for key in _HIGHLIGHTS:
         value = config
         for part in key.split("."):
             value = value.get(part) if isinstance(value, dict) else None
         if value is not None:
-            found[key] = value
-    return found
+            settings[key] = value
+    return settings
 
 
 def _print(summary: "RunSummary", history: "History", settings: dict[str, Any]) -> None:
@@ -76,7 +76,7 @@ def _print(summary: "RunSummary", history: "History", settings: dict[str, Any]) 
 
 
 def _losses(history: "History") -> list[tuple[str, str]]:
-    """The loss of each split as a line of small bars."""
+    """The loss of each split as a sparkline."""
     from spanlab.report.run_history import sparkline
 
     losses = {"train": history.series("train", "loss"), "dev": history.series("dev", "loss")}

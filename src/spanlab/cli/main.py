@@ -1,6 +1,6 @@
-"""The `spanlab` command: puts the commands together and turns outcomes into exit codes.
+"""The `spanlab` command: registers the commands and turns errors into exit codes.
 
-0 done, 2 the user's input is wrong (one line), 130 Ctrl-C, 1 anything else. Progress goes to stderr, results to
+0 success, 2 the user's input is wrong (one line), 130 Ctrl-C, 1 anything else. Progress goes to stderr, results to
 stdout. Modules named here must import quickly: torch, tokenizers and the like are imported inside the commands.
 """
 
@@ -79,7 +79,7 @@ def _options(
 
 
 def main() -> None:
-    """Run the command line and exit with the code of its outcome."""
+    """Run the command line and exit with its code."""
     try:
         app()
     except SpanlabError as error:
@@ -89,16 +89,13 @@ def main() -> None:
         typer.echo(f"spanlab: {error}", err=True)
         sys.exit(1)
     except OSError as error:
-        typer.echo(f"spanlab: {_place(error)}{error.strerror or error}", err=True)
+        path = f"{error.filename}: " if error.filename else ""
+        typer.echo(f"spanlab: {path}{error.strerror or error}", err=True)
         sys.exit(2 if isinstance(error, _WRONG_PATH) else 1)
-    except SystemExit as ending:
-        if ending.code == INTERRUPTED:
+    except SystemExit as exit_:
+        if exit_.code == INTERRUPTED:
             typer.echo("spanlab: interrupted", err=True)
         raise
-
-
-def _place(error: OSError) -> str:
-    return f"{error.filename}: " if error.filename else ""
 
 
 if __name__ == "__main__":

@@ -1,13 +1,18 @@
-"""Options that several commands have in common."""
+"""Arguments and options that several commands share."""
 
 from typing import Annotated, Literal
 
 import typer
 
+ModelArgument = Annotated[str, typer.Argument(help="Model folder, run folder or Hugging Face id.")]
+TaskArgument = Annotated[
+    str,
+    typer.Argument(help="classification, similarity, ner, qa, coref, relation, summarisation or generation."),
+]
 ColumnsOption = Annotated[
     str | None,
     typer.Option(
-        help="The fields of the columns, such as review:text; of a file without header, such as _,label,_,text."
+        help="Fields by column, such as review:text; for a file without header in order, such as _,label,_,text."
     ),
 ]
 DeviceOption = Annotated[Literal["auto", "cpu", "cuda", "mps"], typer.Option(help="Device to run on.")]

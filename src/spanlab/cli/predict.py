@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from spanlab.cli.options import ColumnsOption, DeviceOption, split_columns
+from spanlab.cli.options import ColumnsOption, DeviceOption, ModelArgument, split_columns
 from spanlab.cli.output import note
 from spanlab.errors import InputError
 from spanlab.inference.writers import OutputFormat, add_clusters, count_lines, find_format, write_beside, write_file
@@ -16,9 +16,9 @@ _TRIPLES = {".csv": "triples-csv", ".nt": "triples-nt"}
 
 
 def predict(
-    model: Annotated[str, typer.Argument(help="Model folder, run folder or Hugging Face id.")],
+    model: ModelArgument,
     source: Annotated[
-        str, typer.Option("--input", help="File as for training, labels not needed; - reads JSON lines from stdin.")
+        str, typer.Option("--input", help="File in a training format, labels optional; - reads JSON lines from stdin.")
     ] = "-",
     output: Annotated[Path | None, typer.Option(help="Write the results here, as JSON lines by default.")] = None,
     format_: Annotated[
@@ -31,10 +31,10 @@ def predict(
         ),
     ] = None,
     task: Annotated[
-        str | None, typer.Option(help="Which task of a model with several; a,b or all predicts several at once.")
+        str | None, typer.Option(help="Task, if the model has several; a,b or all predicts several at once.")
     ] = None,
     columns: ColumnsOption = None,
-    batch_tokens: Annotated[int, typer.Option(min=1, help="Tokens in a batch, at most.")] = 16384,
+    batch_tokens: Annotated[int, typer.Option(min=1, help="Maximum tokens per batch.")] = 16384,
     resume: Annotated[bool, typer.Option("--resume", help="Continue an unfinished output.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output.")] = False,
     engine: Annotated[Literal["local", "ray"], typer.Option(help="This machine, or a Ray cluster.")] = "local",
@@ -83,7 +83,7 @@ def predict(
     if output is not None:
         note(f"{output}: {write_file(output_format, results, output, done=done)} results")
         return
-    for text in output_format.texts(results, for_people=not as_json and format_ is None):
+    for text in output_format.texts(results, readable=not as_json and format_ is None):
         typer.echo(text, nl=False)
         sys.stdout.flush()
 
@@ -96,20 +96,22 @@ def _choose_format(task: str, output: Path | None, name: str | None, *, redact: 
         return find_format("redacted", task, option="--redact")
     if resolve:
         return find_format("resolved", task, option="--resolve")
-    columns = task == "coref" and output is not None and output.suffix == ".conll"
-    return find_format(name or ("conll2012" if columns else "json"), task)
+    to_conll = task == "coref" and output is not None and output.suffix == ".conll"
+    return find_format(name or ("conll2012" if to_conll else "json"), task)
 
 
 def _choose_triples(
     task: str, triples: Path | None, coref: str | None, *, resume: bool, overwrite: bool
 ) -> OutputFormat | None:
-    """The format of `--triples`; what cannot become triples is refused before anything is computed."""
+    """The format of `--triples`; raises before anything is computed if triples cannot be written."""
     if triples is None:
         if coref is not None:
-            raise InputError("--coref joins the entities of triples", fix="give --triples FILE.csv or FILE.nt, too")
+            raise InputError("--coref joins the entities of triples", fix="add --triples FILE.csv or FILE.nt")
         return None
     if triples.suffix.lower() not in _TRIPLES:
-        raise InputError("triples are written as a table or a graph", path=triples, fix="use a name in .csv or .nt")
+        raise InputError(
+            "triples are written as .csv or .nt", path=triples, fix="use a file name that ends in one of these"
+        )
     beside = find_format(_TRIPLES[triples.suffix.lower()], task, option="--triples")
     if resume:
         raise InputError("--triples needs the results of all inputs", fix="leave out --resume")
@@ -119,7 +121,7 @@ def _choose_triples(
 
 
 def _results_before(output: Path | None, output_format: OutputFormat, *, resume: bool, overwrite: bool) -> int:
-    """How many results an output to be resumed has."""
+    """The number of results in the output to resume; raises where it exists and must not be replaced."""
     if resume and output_format.record is None:
         raise InputError("--resume is for JSON lines", path=output, fix="use --overwrite, or another format")
     if output is None or not output.exists() or overwrite:

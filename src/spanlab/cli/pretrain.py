@@ -1,4 +1,4 @@
-"""`spanlab pretrain`: pre-train a model by a recipe on prepared text."""
+"""`spanlab pretrain`: pre-train a model on a prepared corpus, as a recipe says."""
 
 from contextlib import closing
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -7,6 +7,7 @@ import typer
 
 from spanlab.cli.output import conclude, note, print_json, print_table
 from spanlab.cli.progress import RunDisplay
+from spanlab.errors import InputError
 
 if TYPE_CHECKING:
     from spanlab.workflows.pretrain import PretrainingJob
@@ -14,16 +15,22 @@ if TYPE_CHECKING:
 
 
 def pretrain(
-    recipe: Annotated[str, typer.Argument(help="spanbert, bert, roberta, albert, electra, or a YAML file.")],
+    recipe: Annotated[
+        str, typer.Argument(help="spanbert, bert, roberta, albert, electra, xlnet, gpt, elmo, or a YAML file.")
+    ],
     overrides: Annotated[
-        list[str] | None, typer.Argument(help="key=value, such as size=mini training.steps=5000 masking.ratio=0.2")
+        list[str] | None,
+        typer.Argument(metavar="KEY=VALUE", help="Settings, such as size=mini training.steps=5000 masking.ratio=0.2."),
     ] = None,
     data: Annotated[
-        list[str] | None, typer.Option("--data", help="A prepared corpus, DIR or DIR:WEIGHT; several are mixed.")
+        list[str] | None, typer.Option("--data", help="Prepared corpus, DIR or DIR:WEIGHT; repeat to mix several.")
     ] = None,
-    out: Annotated[str | None, typer.Option("--out", help="The run folder.")] = None,
+    out: Annotated[str | None, typer.Option("--out", help="Run folder to write.")] = None,
     init: Annotated[
-        str | None, typer.Option("--init", help="A model folder or hub id to continue from, instead of random weights.")
+        str | None,
+        typer.Option(
+            "--init", help="Model folder or Hugging Face id with the initial weights, instead of random ones."
+        ),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the run in --out.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run in --out.")] = False,
@@ -35,10 +42,10 @@ def pretrain(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Run two steps; print estimates of memory and time.")
     ] = False,
-    print_config: Annotated[bool, typer.Option("--print-config", help="Print the resolved config and stop.")] = False,
+    print_config: Annotated[bool, typer.Option("--print-config", help="Print the resolved config and exit.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Pre-train a model on prepared text, or continue to pre-train one.
+    """Pre-train a model on a prepared corpus, from random weights or from a model.
 
     Examples:
       spanlab pretrain spanbert --data corpora/legal --out runs/legal size=mini
@@ -58,19 +65,13 @@ def pretrain(
     if dry_run:
         _estimate(job, as_json=as_json)
         return
-    _require_out(out)
-    result = _run_here(job) if engine == "local" else _run_on_ray(job, workers)
+    if not out:
+        raise InputError("no run folder given", fix="use --out DIR")
+    result = _run_locally(job) if engine == "local" else _run_on_ray(job, workers)
     conclude(result, as_json=as_json)
 
 
-def _require_out(out: str | None) -> None:
-    from spanlab.errors import InputError
-
-    if not out:
-        raise InputError("no run folder given", fix="use --out DIR")
-
-
-def _run_here(job: "PretrainingJob") -> "RunResult":
+def _run_locally(job: "PretrainingJob") -> "RunResult":
     from spanlab.workflows.pretrain import run_job
 
     display = RunDisplay()

@@ -1,6 +1,6 @@
-"""Progress of a run on stderr: a bar on a terminal, else a line now and then.
+"""Progress of a run on stderr: a bar on a terminal, otherwise a line from time to time.
 
-Evaluations and notes are lines that stay.
+Evaluations and notes are printed as lines that stay.
 """
 
 import time
@@ -22,7 +22,7 @@ _LINE_SHARE = 0.05
 
 
 class TrainingProgress:
-    """Shows the records of one run of `total` steps, of which `first` are done."""
+    """Shows the records of one run of `total` steps, of which `first` were done before (a resumed run)."""
 
     def __init__(self, total: int, first: int = 0) -> None:
         self._total, self._first = total, first
@@ -90,9 +90,9 @@ def describe(metrics: Mapping[str, float]) -> str:
         metric, _, part = name.partition(".")
         whole.setdefault(metric, [])
         if part:
-            parts.setdefault(metric, []).append(f"{part} {_number(value)}")
+            parts.setdefault(metric, []).append(f"{part} {_format_value(value)}")
         else:
-            whole[metric].append(_number(value))
+            whole[metric].append(_format_value(value))
     columns = []
     for metric, values in whole.items():
         bracket = [f"({', '.join(parts[metric])})"] if metric in parts else []
@@ -100,7 +100,7 @@ def describe(metrics: Mapping[str, float]) -> str:
     return "  ".join(columns)
 
 
-def _number(value: float) -> str:
+def _format_value(value: float) -> str:
     return f"{value:,.3f}" if abs(value) < 1000 else f"{value:,.0f}"
 
 

@@ -1,4 +1,4 @@
-"""`spanlab quickstart`: the complete workflow once, without network."""
+"""`spanlab quickstart`: the complete workflow, from raw text to compared models, without network."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,14 +15,17 @@ if TYPE_CHECKING:
 
 def quickstart(
     files: Annotated[
-        list[str] | None, typer.Argument(metavar="[FILES]…", help="More files for --text.", show_default=False)
+        list[str] | None,
+        typer.Argument(
+            metavar="FILES", help="More files for --text, as a shell pattern gives them.", show_default=False
+        ),
     ] = None,
-    out: Annotated[Path, typer.Option("--out", help="The folder to work in.")] = Path("quickstart"),
+    out: Annotated[Path, typer.Option("--out", help="Working folder.")] = Path("quickstart"),
     text: Annotated[
         list[str] | None,
         typer.Option("--text", help="Plain text to pre-train on, instead of Python's language reference."),
     ] = None,
-    budget: Annotated[str, typer.Option("--budget", help="About how long it may take: 90s, 6m, 1.5h.")] = "6m",
+    budget: Annotated[str, typer.Option("--budget", help="Approximate running time: 90s, 6m, 1.5h.")] = "6m",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Start over in the folder.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
 ) -> None:
@@ -37,7 +40,7 @@ def quickstart(
     from spanlab.quickstart.plan import QuickstartSettings, parse_budget
 
     if files and not text:
-        raise typer.BadParameter(f"'{files[0]}' needs --text before it")
+        raise typer.BadParameter(f"'{files[0]}' needs --text before it: --text {files[0]}")
     settings = QuickstartSettings(out=out, text=(*(text or ()), *(files or ())), budget=parse_budget(budget))
     note(f"takes about {budget}; after an interruption, the same command continues where it stopped")
     from spanlab.cli.quickstart_display import QuickstartDisplay

@@ -5,11 +5,11 @@ from typing import Annotated
 import typer
 
 from spanlab.cli.evaluate import print_scores
-from spanlab.cli.options import ColumnsOption, split_columns
+from spanlab.cli.options import ColumnsOption, TaskArgument, split_columns
 
 
 def score(
-    task: Annotated[str, typer.Argument(help="classification, similarity, …")],
+    task: TaskArgument,
     gold: Annotated[str, typer.Option(help="Labelled file.")],
     predicted: Annotated[
         str,

@@ -1,12 +1,13 @@
 """Filling masks: candidates for every mask by the MLM and by the span boundary head, and the best filling of a run.
 
 What enters is a model folder and texts with `[MASK]` in them; what leaves is a `FillResult`. Candidates are predicted
-with every mask unfilled. The best filling of a run is not the row of each mask's best token: its positions are filled
-from left to right, and the text is encoded again after each, so that every token is predicted given those before it. By
+with every mask unfilled. The best filling of a run is not the best token of each mask: its positions are filled from
+left to right, and the text is encoded again after each, so that every token is predicted given those before it. By
 the chain rule a filling then has one log probability, the sum over its tokens; a beam search keeps the best few. Each
-run is filled while the others stay masked. Probabilities are over the whole vocabulary; special tokens are excluded.
+run is filled while the others stay masked. Probabilities are over the whole vocabulary; special tokens are never
+candidates.
 
-Shapes: B rows or fillings in the beam, T tokens of a row, D width, K positions of a run, V vocabulary.
+Shapes: B rows (fillings in the beam), T tokens of a row, D width, K positions of a run, V vocabulary.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,19 +22,26 @@ from torch import Tensor, nn
 from spanlab.encoder import MaskedLMHead, Model, SpanBoundaryHead, load_model
 from spanlab.encoder.pretrained.save import TOKENIZER_FILES
 from spanlab.errors import ConfigError, InputError
-from spanlab.inference.fill_result import Candidate, FillResult, Law, MaskPosition, MaskRun
-from spanlab.inference.masked_text import MaskedSpan, MaskedText, Spelling, TokenSpan, read_masked_text, tokens_of_text
+from spanlab.inference.fill_result import Candidate, FillMethod, FillResult, MaskPosition, MaskRun
+from spanlab.inference.masked_text import (
+    FillDecoder,
+    MaskedSpan,
+    MaskedText,
+    TokenSpan,
+    read_masked_text,
+    text_token_mask,
+)
 from spanlab.text import Tokenizer
 from spanlab.training.config import Device
 from spanlab.training.distributed import current_process
 
 NextToken = Callable[[Tensor, TokenSpan], Tensor]
-"""(B, V) log probabilities of the first position of a masked span, given rows (B, T)."""
+"""(B, V) log probabilities at the first position of a masked span, given rows (B, T)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TokenFilling:
-    """Tokens for a run, with their log probabilities when they were chosen."""
+    """Token ids for a run, each with its log probability given those before it."""
 
     ids: tuple[int, ...]
     log_probabilities: tuple[float, ...]
@@ -47,15 +55,15 @@ class TokenFilling:
 def fill_jointly(
     row_T: Tensor, span: TokenSpan, next_token: NextToken, allowed_V: Tensor, *, width: int
 ) -> list[TokenFilling]:
-    """Fillings of a masked span of a row, the best first, at most `width`; only `allowed_V` tokens are put in."""
+    """Beam search over the fillings of a masked span: at most `width`, the best first, of `allowed_V` tokens only."""
     rows_BT, logs_BK = row_T[None], torch.zeros(1, 0, device=row_T.device)
-    for place in range(span.first, span.last + 1):
-        logs_BV = next_token(rows_BT, TokenSpan(first=place, last=span.last)).masked_fill(~allowed_V, float("-inf"))
+    for position in range(span.first, span.last + 1):
+        logs_BV = next_token(rows_BT, TokenSpan(first=position, last=span.last)).masked_fill(~allowed_V, float("-inf"))
         totals = (logs_BK.sum(dim=1, keepdim=True) + logs_BV).flatten()
         best = totals.topk(min(width, int(totals.isfinite().sum()))).indices
         parent_B, token_B = best // logs_BV.shape[1], best % logs_BV.shape[1]
         rows_BT = rows_BT[parent_B]
-        rows_BT[:, place] = token_B
+        rows_BT[:, position] = token_B
         logs_BK = torch.cat([logs_BK[parent_B], logs_BV[parent_B, token_B][:, None]], dim=1)
     return [
         TokenFilling(ids=tuple(row[span.first : span.last + 1]), log_probabilities=tuple(logs))
@@ -64,7 +72,7 @@ def fill_jointly(
 
 
 class MaskScores:
-    """The MLM head of a model, and its span boundary head if it has one."""
+    """Log probabilities of tokens at masks, by the MLM head and by the span boundary head if the model has one."""
 
     def __init__(self, model: Model) -> None:
         mlm, sbo = model.head("mlm"), model.heads.get("sbo")
@@ -73,15 +81,15 @@ class MaskScores:
         self.encoder, self.mlm, self.sbo = model.encoder, mlm, sbo
 
     def encode(self, rows_BT: Tensor) -> Tensor:
-        """(B, T, D)."""
+        """(B, T, D) hidden states."""
         return self.encoder(rows_BT).hidden  # type: ignore[no-any-return]
 
     def by_mlm(self, hidden_KD: Tensor) -> Tensor:
-        """(K, V) from the hidden states of the masked places themselves."""
+        """(K, V) from the hidden states at the masked positions themselves."""
         return F.log_softmax(self.mlm(hidden_KD, self.encoder.word_table), dim=-1)
 
-    def known_places(self, span: TokenSpan, length: int) -> int:
-        """How many of a span's places, from its first, the SBO head can be asked about in a row of `length` tokens."""
+    def sbo_length(self, span: TokenSpan, length: int) -> int:
+        """How many positions of a span, from its first, the SBO head can predict in a row of `length` tokens."""
         if self.sbo is None:
             return 0
         config = self.sbo.config
@@ -90,23 +98,22 @@ class MaskScores:
         return len(span) if config.max_span is None else min(len(span), config.max_span)
 
     def by_sbo(self, hidden_BTD: Tensor, span: TokenSpan, offset_K: Tensor) -> Tensor:
-        """(B * K, V) for places of a span, row by row, from the span's boundaries as the head is configured."""
+        """(B * K, V) for the positions `offset_K` of a span, row by row, from the boundaries that the head uses."""
         assert self.sbo is not None
         outside = int(self.sbo.config.boundaries == "external")
-        places = len(offset_K)
-        left_KD = hidden_BTD[:, span.first - outside].repeat_interleave(places, dim=0)
-        right_KD = hidden_BTD[:, span.last + outside].repeat_interleave(places, dim=0)
+        left_KD = hidden_BTD[:, span.first - outside].repeat_interleave(len(offset_K), dim=0)
+        right_KD = hidden_BTD[:, span.last + outside].repeat_interleave(len(offset_K), dim=0)
         offsets = offset_K.repeat(len(hidden_BTD))
         return F.log_softmax(self.sbo(left_KD, right_KD, offsets, self.encoder.word_table), dim=-1)
 
     def next_by_mlm(self, rows_BT: Tensor, span: TokenSpan) -> Tensor:
-        """(B, V) for the first place of a masked span."""
+        """(B, V) for the first position of a masked span."""
         return self.by_mlm(self.encode(rows_BT)[:, span.first])
 
     def next_by_both(self, rows_BT: Tensor, span: TokenSpan) -> Tensor:
-        """(B, V) for the first place of a masked span: the geometric mean of both heads, normalised.
+        """(B, V) for the first position of a masked span: the geometric mean of both heads, normalised.
 
-        Training adds the two losses, so the product of the two probabilities is what it made large.
+        Training adds the two losses, so it maximises the product of the two probabilities.
         """
         hidden_BTD = self.encode(rows_BT)
         by_mlm_BV = self.by_mlm(hidden_BTD[:, span.first])
@@ -114,26 +121,26 @@ class MaskScores:
         return F.log_softmax((by_mlm_BV + by_sbo_BV) / 2, dim=-1)
 
 
-_LEAST_WIDTH = 8
-"""Of the beam, however few fillings are asked for."""
+_MIN_BEAM_WIDTH = 8
+"""However few fillings are asked for."""
 
 
 class Filler:
     """A model that fills masks."""
 
     def __init__(self, folder_or_id: str | Path, *, device: Device = "auto", revision: str | None = None) -> None:
-        """Load a model folder, a run folder or a hub id; of ELECTRA's folder, its generator."""
+        """Load a model folder, a run folder or a Hugging Face id; of an ELECTRA folder, the generator."""
         model, notes = _load(folder_or_id, revision)
-        self._take(model, Tokenizer.load(_tokenizer_folder(model)), _find_device(device), notes)
+        self._set_up(model, Tokenizer.load(_tokenizer_folder(model)), _find_device(device), notes)
 
     @classmethod
     def from_model(cls, model: Model, tokenizer: Tokenizer) -> "Filler":
-        """One that uses a model in memory, on the device where it is; its weights may change between texts."""
+        """A filler for a model in memory, on its device; its weights may change between texts."""
         filler = cls.__new__(cls)
-        filler._take(model, tokenizer, model.encoder.word_table.device, ())
+        filler._set_up(model, tokenizer, model.encoder.word_table.device, ())
         return filler
 
-    def _take(self, model: Model, tokenizer: Tokenizer, device: torch.device, notes: tuple[str, ...]) -> None:
+    def _set_up(self, model: Model, tokenizer: Tokenizer, device: torch.device, notes: tuple[str, ...]) -> None:
         self._scores, self._config = MaskScores(model), model.encoder.config
         if tokenizer.vocab_size > self._config.vocab_size:
             cause = (
@@ -142,87 +149,90 @@ class Filler:
             raise InputError(cause, path=model.folder, fix="use the tokenizer the model was trained with")
         self._modules = nn.ModuleList([model.encoder, *model.heads.values()]).to(device)
         self._tokenizer, self._device = tokenizer, device
-        self._allowed_V = tokens_of_text(tokenizer, self._config.vocab_size).to(device)
-        alone = () if self._scores.sbo is not None else ("no sbo head: masks are filled by the mlm head alone",)
-        self._notes = (*notes, *alone)
+        self._allowed_V = text_token_mask(tokenizer, self._config.vocab_size).to(device)
+        if self._scores.sbo is None:
+            notes = (*notes, "no sbo head: masks are filled by the mlm head alone")
+        self._notes = notes
 
     def fill(self, text: str, *, top: int = 5) -> FillResult:
-        """Fill the masks of a text; `top` candidates a mask and head, and as many fillings a run."""
+        """Fill the masks of a text; `top` candidates per mask and head, and as many fillings per run."""
         if top < 1:
             raise InputError(f"top is {top}; it must be at least 1")
         masked = read_masked_text(text, self._tokenizer)
         self._check_length(masked)
-        spelling = Spelling(self._tokenizer, masked)
+        decoder = FillDecoder(self._tokenizer, masked)
         row_T = torch.tensor(masked.ids, device=self._device)
         runs, best = [], []
         with torch.inference_mode(), _evaluating(self._modules):
             hidden_TD = self._scores.encode(row_T[None])[0]
             for run in masked.runs:
                 joint = self._fill_jointly(run, row_T, top)
-                places = self._places(run, hidden_TD, spelling, top)
-                runs.append(self._run(run, places, joint, spelling))
+                masks = self._masks(run, hidden_TD, decoder, top)
+                runs.append(self._run(run, masks, joint, decoder))
                 best.append(joint["mlm+sbo" if "mlm+sbo" in joint else "mlm"][0].ids)
-        return FillResult(text=text, filled=spelling.filled(best), runs=tuple(runs), notes=self._notes)
+        return FillResult(text=text, filled=decoder.filled(best), runs=tuple(runs), notes=self._notes)
 
     def _check_length(self, masked: MaskedText) -> None:
         limit = self._config.max_positions
         if self._config.positions != "rotary" and len(masked.ids) > limit:
             cause = f"the text has {len(masked.ids)} tokens, special ones included, and the model takes {limit}"
-            raise InputError(cause, fix="leave out what is far from the masks")
+            raise InputError(cause, fix="shorten the text; keep what is near the masks")
 
-    def _fill_jointly(self, run: MaskedSpan, row_T: Tensor, top: int) -> dict[Law, list[TokenFilling]]:
-        """The best fillings of a run by each law that the heads allow."""
-        laws: dict[Law, NextToken] = {"mlm": self._scores.next_by_mlm}
-        if self._scores.known_places(run.span, len(row_T)):
-            laws["mlm+sbo"] = self._scores.next_by_both
-        width = max(top, _LEAST_WIDTH)
+    def _fill_jointly(self, run: MaskedSpan, row_T: Tensor, top: int) -> dict[FillMethod, list[TokenFilling]]:
+        """The best fillings of a run, by the MLM head and, if it applies, by both heads."""
+        methods: dict[FillMethod, NextToken] = {"mlm": self._scores.next_by_mlm}
+        if self._scores.sbo_length(run.span, len(row_T)):
+            methods["mlm+sbo"] = self._scores.next_by_both
+        width = max(top, _MIN_BEAM_WIDTH)
         return {
-            law: fill_jointly(row_T, run.span, next_token, self._allowed_V, width=width)[:top]
-            for law, next_token in laws.items()
+            method: fill_jointly(row_T, run.span, next_token, self._allowed_V, width=width)[:top]
+            for method, next_token in methods.items()
         }
 
-    def _places(self, run: MaskedSpan, hidden_TD: Tensor, spelling: Spelling, top: int) -> tuple[MaskPosition, ...]:
+    def _masks(self, run: MaskedSpan, hidden_TD: Tensor, decoder: FillDecoder, top: int) -> tuple[MaskPosition, ...]:
         """The candidates of every mask of a run."""
-        span, known = run.span, self._scores.known_places(run.span, len(hidden_TD))
-        by_mlm_KV = self._offered(self._scores.by_mlm(hidden_TD[span.first : span.last + 1]))
-        by_mlm = [spelling.candidates(logs_V, place, top) for logs_V, place in zip(by_mlm_KV, run.places, strict=True)]
+        span, sbo_length = run.span, self._scores.sbo_length(run.span, len(hidden_TD))
+        by_mlm_KV = self._only_allowed(self._scores.by_mlm(hidden_TD[span.first : span.last + 1]))
+        by_mlm = [
+            decoder.candidates(logs_V, char_span, top)
+            for logs_V, char_span in zip(by_mlm_KV, run.char_spans, strict=True)
+        ]
         by_sbo: list[tuple[Candidate, ...] | None] = [None] * len(span)
-        if known:
-            offset_K = torch.arange(known, device=self._device)
-            by_sbo_KV = self._offered(self._scores.by_sbo(hidden_TD[None], span, offset_K))
-            for number, logs_V in enumerate(by_sbo_KV):
-                by_sbo[number] = spelling.candidates(logs_V, run.places[number], top)
+        if sbo_length:
+            offset_K = torch.arange(sbo_length, device=self._device)
+            by_sbo_KV = self._only_allowed(self._scores.by_sbo(hidden_TD[None], span, offset_K))
+            for index, logs_V in enumerate(by_sbo_KV):
+                by_sbo[index] = decoder.candidates(logs_V, run.char_spans[index], top)
         return tuple(
             MaskPosition(start=start, end=end, mlm=mlm, sbo=sbo)
-            for (start, end), mlm, sbo in zip(run.places, by_mlm, by_sbo, strict=True)
+            for (start, end), mlm, sbo in zip(run.char_spans, by_mlm, by_sbo, strict=True)
         )
 
-    def _offered(self, logs_KV: Tensor) -> Tensor:
+    def _only_allowed(self, logs_KV: Tensor) -> Tensor:
         return logs_KV.masked_fill(~self._allowed_V, float("-inf"))
 
     def _run(
         self,
         run: MaskedSpan,
-        places: tuple[MaskPosition, ...],
-        joint: dict[Law, list[TokenFilling]],
-        spelling: Spelling,
+        masks: tuple[MaskPosition, ...],
+        joint: dict[FillMethod, list[TokenFilling]],
+        decoder: FillDecoder,
     ) -> MaskRun:
         fillings = {
-            law: tuple(spelling.filling(run, filling.ids, filling.score) for filling in best)
-            for law, best in joint.items()
+            method: tuple(decoder.filling(run, filling.ids, filling.score) for filling in best)
+            for method, best in joint.items()
         }
-        return MaskRun(
-            start=run.start, end=run.end, places=places, fillings=fillings, notes=self._boundary_notes(places)
-        )
+        return MaskRun(start=run.start, end=run.end, places=masks, fillings=fillings, notes=self._sbo_notes(masks))
 
-    def _boundary_notes(self, places: tuple[MaskPosition, ...]) -> tuple[str, ...]:
-        """What the span boundary head could not be asked."""
-        known = sum(place.sbo is not None for place in places)
-        if self._scores.sbo is None or known == len(places):
+    def _sbo_notes(self, masks: tuple[MaskPosition, ...]) -> tuple[str, ...]:
+        """Why the span boundary head has no candidates for some masks of a run."""
+        filled = sum(mask.sbo is not None for mask in masks)
+        if self._scores.sbo is None or filled == len(masks):
             return ()
-        if known == 0:
+        if filled == 0:
             return ("the sbo head needs a token on each side of the run, and one is missing",)
-        return (f"the sbo head knows {known} places in a span: the last {len(places) - known} of this run have none",)
+        rest = len(masks) - filled
+        return (f"the sbo head takes spans of up to {filled} tokens; it has no candidates for the last {rest}",)
 
 
 def _load(folder_or_id: str | Path, revision: str | None) -> tuple[Model, tuple[str, ...]]:
@@ -235,10 +245,10 @@ def _load(folder_or_id: str | Path, revision: str | None) -> tuple[Model, tuple[
 
 
 def _tokenizer_folder(model: Model) -> Path:
-    """The model's own folder; a generator may use the tokenizer of the discriminator around it."""
+    """The folder of the model; a generator without tokenizer files uses those of its discriminator."""
     assert model.folder is not None
-    has_own = any((model.folder / name).is_file() for name in TOKENIZER_FILES)
-    return model.folder if has_own or model.folder.name != "generator" else model.folder.parent
+    has_tokenizer = any((model.folder / name).is_file() for name in TOKENIZER_FILES)
+    return model.folder if has_tokenizer or model.folder.name != "generator" else model.folder.parent
 
 
 def _find_device(name: Device) -> torch.device:
@@ -250,7 +260,7 @@ def _find_device(name: Device) -> torch.device:
 
 @contextmanager
 def _evaluating(modules: nn.Module) -> Iterator[None]:
-    """Without dropout; what was in training goes on with it afterwards."""
+    """Evaluation mode; modules that were in training mode return to it."""
     training = [module for module in modules.modules() if module.training]
     modules.eval()
     try:

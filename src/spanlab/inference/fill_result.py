@@ -5,8 +5,8 @@ from typing import Any, Literal
 
 from spanlab.config import to_mapping
 
-Law = Literal["mlm", "mlm+sbo"]
-"""By which heads a run was filled."""
+FillMethod = Literal["mlm", "mlm+sbo"]
+"""The heads that a run was filled by."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,23 +16,23 @@ class Candidate:
     token: str
     """Its entry in the vocabulary."""
     text: str
-    """Its text."""
+    """Without the tokenizer's marks."""
     begins_word: bool
     """False if it continues the word before it."""
     probability: float
-    """Among the whole vocabulary."""
+    """Over the whole vocabulary."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MaskPosition:
-    """One mask."""
+    """One mask and its candidates by each head."""
 
     start: int
     end: int
-    """Its characters in the user's text, end exclusive."""
+    """In characters of the user's text, end exclusive."""
     mlm: tuple[Candidate, ...]
     sbo: tuple[Candidate, ...] | None
-    """None without a span boundary head, or where the run is longer than the spans it knows."""
+    """None without a span boundary head, or if the run is longer than the spans it was trained on."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,13 +47,14 @@ class Filling:
 
 @dataclass(frozen=True, kw_only=True)
 class MaskRun:
-    """Adjacent masks."""
+    """Adjacent masks, and the best fillings of all of them together."""
 
     start: int
     end: int
     """From the first character of the first mask to the end of the last."""
     places: tuple[MaskPosition, ...]
-    fillings: dict[Law, tuple[Filling, ...]]
+    """The masks, in order."""
+    fillings: dict[FillMethod, tuple[Filling, ...]]
     """The best first, while other runs stay masked."""
     notes: tuple[str, ...] = ()
 

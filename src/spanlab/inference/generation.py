@@ -1,6 +1,6 @@
 """Generation: a causal model continues prompts by greedy search, sampling or beam search.
 
-What enters are texts, what leaves are frozen results with the continuation and the whole text.
+What enters are texts; what leaves are frozen results with the continuation and the whole text.
 """
 
 from collections.abc import Sequence
@@ -25,9 +25,9 @@ class Generation:
     token_ids: tuple[int, ...]
     """Of `text`, without a stop token."""
     ended: Ending
-    """`stop` by a token that ends texts, `length` at the asked number, `positions` where the model has no more."""
+    """`stop` at a stop token, `length` at max_new_tokens, `positions` where the model has no more positions."""
     log_probability: float
-    """Of what follows, under the model."""
+    """Of the continuation, under the model."""
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -44,7 +44,7 @@ def generate(
 ) -> list[Generation]:
     """The model's continuation of each text.
 
-    A text ends with the tokenizer's separator (GPT's <|endoftext|>), beside the stop ids of the config.
+    Generation stops at the tokenizer's separator (GPT's <|endoftext|>) and at the stop ids of the config.
     """
     config = config or DecodingConfig()
     head = cast("CausalLMHead", model.head("clm"))
@@ -56,9 +56,9 @@ def generate(
 
 
 def _to_text(tokenizer: Tokenizer, prompt: str, prompt_ids: list[int], decoded: Decoded) -> Generation:
-    """A result as text: the whole, decoded, without the decoded prompt, since spaces depend on what stands before."""
-    before, whole = tokenizer.decode(prompt_ids), tokenizer.decode([*prompt_ids, *decoded.ids])
-    text = whole.removeprefix(before) if whole.startswith(before) else tokenizer.decode(decoded.ids)
+    """A result as text. Prompt and continuation are decoded together, since spaces depend on the token before."""
+    prefix, whole = tokenizer.decode(prompt_ids), tokenizer.decode([*prompt_ids, *decoded.ids])
+    text = whole.removeprefix(prefix) if whole.startswith(prefix) else tokenizer.decode(decoded.ids)
     return Generation(
         prompt=prompt,
         text=text,

@@ -1,4 +1,4 @@
-"""From what a user calls a model to a predictor on a device."""
+"""A model folder, run folder or Hugging Face id enters, a predictor on a device leaves."""
 
 from pathlib import Path
 
@@ -11,13 +11,13 @@ from spanlab.training.distributed import current_process
 def load(
     folder_or_id: str | Path, *, device: Device = "auto", precision: Precision = "auto", revision: str | None = None
 ) -> Predictor:
-    """A fine-tuned model, whatever its task; an encoder alone can embed.
+    """Load a fine-tuned model of any task; an encoder without heads can only embed.
 
     Args:
         folder_or_id: a model folder, a run folder or a Hugging Face id.
-        device: where it runs.
-        precision: of the matrix products; auto is bf16 where the device is made for it.
-        revision: of a Hugging Face repository.
+        device: the device to run on.
+        precision: of weights and matrix products; auto is bf16 if the device is fast in it.
+        revision: branch, tag or commit of a Hugging Face repository.
     """
     model = load_task_model(folder_or_id, revision=revision)
     process = current_process(device, precision)

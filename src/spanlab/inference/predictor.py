@@ -1,7 +1,7 @@
-"""A loaded model: inputs of any number and length in, typed results in their order out.
+"""A loaded model: inputs of any number and length enter, typed results leave in the same order.
 
-Inputs are taken in portions, so that memory depends neither on how many there are nor on how they come; within a
-portion they are computed in order of length, in batches by tokens.
+Inputs are read in portions of bounded size, so that memory does not grow with their number; within a portion they are
+sorted by length and computed in batches of a bounded number of tokens.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ Input = str | tuple[str, ...] | Mapping[str, Any]
 BATCH_TOKENS = 16384
 PORTION = 2048
 PORTION_CHARACTERS = 4_000_000
-"""The most inputs, and the most text, that are read ahead of what is computed."""
+"""The maximum number of inputs and of characters in a portion."""
 
 
 class Predictor:
@@ -37,11 +37,11 @@ class Predictor:
 
     @property
     def tasks(self) -> tuple[str, ...]:
-        """The names of the model's tasks; none: it is an encoder alone."""
+        """The names of the model's tasks; empty for an encoder without heads."""
         return tuple(self.model.tasks)
 
     def labels(self, task: str | None = None) -> tuple[str, ...]:
-        """What a task predicts."""
+        """The labels of a task."""
         return self.model.tasks[self.model.name_of(task)].fitted.labels
 
     def predict(
@@ -55,15 +55,15 @@ class Predictor:
 
         Args:
             inputs: texts, tuples (two texts; a question and its context), or mappings as in a labelled file.
-            task: which of the model's tasks; None where it has one. Several, or "all", are answered together: what
-                they have in common is encoded once. Mappings then hold the fields of all of them.
-            batch_tokens: the most tokens computed at once.
+            task: which of the model's tasks; None if it has one. With several, or "all", texts that tasks share are
+                encoded once; mappings must then have the fields of all of them.
+            batch_tokens: the maximum number of tokens in a batch.
         """
-        alone = isinstance(inputs, str | tuple | Mapping)
-        several: Iterable[Input] = [inputs] if alone else inputs  # type: ignore[list-item]
+        is_single = isinstance(inputs, str | tuple | Mapping)
+        items: Iterable[Input] = [inputs] if is_single else inputs  # type: ignore[list-item]
         names = self.model.names_of(task)
-        kinds = [type(self.model.tasks[name]) for name in names]
-        rows = (to_row(index, item, *kinds) for index, item in enumerate(several))
+        task_classes = [type(self.model.tasks[name]) for name in names]
+        rows = (to_row(index, item, *task_classes) for index, item in enumerate(items))
         if task is None or (isinstance(task, str) and task != ALL):
             return list(self.predict_rows(rows, task=names[0], batch_tokens=batch_tokens))
         return list(self.predict_together(rows, tasks=names, batch_tokens=batch_tokens))
@@ -76,7 +76,7 @@ class Predictor:
         batch_tokens: int = BATCH_TOKENS,
         first: int = 0,
     ) -> Iterator[Result]:
-        """Results for the rows of a file as they come; numbered from `first` where they have no id."""
+        """Results for a stream of rows; rows without an id are numbered from `first`."""
         name = self.model.name_of(task)
         for results in self.predict_together(rows, tasks=[name], batch_tokens=batch_tokens, first=first):
             yield results[name]
@@ -89,29 +89,29 @@ class Predictor:
         batch_tokens: int = BATCH_TOKENS,
         first: int = 0,
     ) -> Iterator[dict[str, Result]]:
-        """Results by task for the rows of a file as they come, each row's texts encoded once where tasks allow it."""
-        chosen = {name: self.model.tasks[self.model.name_of(name)] for name in tasks}
-        for readable in portions(map(readable_row, rows)):
+        """Results by task for a stream of rows; texts that tasks share are encoded once."""
+        tasks_by_name = {name: self.model.tasks[self.model.name_of(name)] for name in tasks}
+        for portion in portions(map(readable_row, rows)):
             examples, samples = {}, {}
-            for name, task in chosen.items():
-                examples[name] = [task.read(row, labelled=False) for row in readable]
+            for name, task in tasks_by_name.items():
+                examples[name] = [task.read(row, labelled=False) for row in portion]
                 windower = self.model.windower(name)
-                samples[name] = encode_examples(task, examples[name], readable, windower, labelled=False)
+                samples[name] = encode_examples(task, examples[name], portion, windower, labelled=False)
             outputs = compute_outputs(self._network, samples, batch_tokens=batch_tokens, process=self.process)
             results = {
                 name: group_by_example(examples[name], samples[name], outputs[name]).decode(task, first=first)
-                for name, task in chosen.items()
+                for name, task in tasks_by_name.items()
             }
-            yield from ({name: results[name][index] for name in chosen} for index in range(len(readable)))
-            first += len(readable)
+            yield from ({name: results[name][index] for name in tasks_by_name} for index in range(len(portion)))
+            first += len(portion)
 
     def encode(
         self, texts: str | Sequence[str], *, batch_tokens: int = BATCH_TOKENS, data: TaskDataConfig | None = None
     ) -> NDArray[np.float32]:
-        """(texts, width) vectors of length one, whose products are cosines; one text alone gives (width,)."""
-        several = [texts] if isinstance(texts, str) else list(texts)
+        """(texts, width) unit vectors, whose dot products are cosine similarities; (width,) for a single text."""
+        items = [texts] if isinstance(texts, str) else list(texts)
         windower = windower_for(self.model.encoder, self.model.tokenizer, data or self._window())
-        rows = (Row(values={"text": text}) for text in several)
+        rows = (Row(values={"text": text}) for text in items)
         parts = [
             embed_texts(
                 self.model.encoder,
@@ -137,10 +137,10 @@ class Predictor:
         """The task's metrics on a labelled file."""
         name = self.model.name_of(task)
         chosen = self.model.tasks[name]
-        found = read_labelled(type(chosen), path, data or TaskDataConfig())
-        check_known_labels(chosen, found)
-        results = list(self.predict_rows(found.rows, task=name, batch_tokens=batch_tokens))
-        return chosen.score(found.examples, results)
+        labelled = read_labelled(type(chosen), path, data or TaskDataConfig())
+        check_known_labels(chosen, labelled)
+        results = list(self.predict_rows(labelled.rows, task=name, batch_tokens=batch_tokens))
+        return chosen.score(labelled.examples, results)
 
     def _window(self) -> TaskDataConfig:
         """The window settings that texts are embedded with: those of the model's only task, or the defaults."""
@@ -149,39 +149,39 @@ class Predictor:
 
 
 def portions(rows: Iterable[Row]) -> Iterator[list[Row]]:
-    """The rows in runs of a bounded number and a bounded amount of text, or of one."""
+    """The rows in lists of at most `PORTION` rows and `PORTION_CHARACTERS` characters; a longer row is a list alone."""
     portion: list[Row] = []
-    held = 0
+    characters = 0
     for row in rows:
         size = sum(len(value) for value in row.values.values() if isinstance(value, str))
-        if portion and (len(portion) >= PORTION or held + size > PORTION_CHARACTERS):
+        if portion and (len(portion) >= PORTION or characters + size > PORTION_CHARACTERS):
             yield portion
-            portion, held = [], 0
+            portion, characters = [], 0
         portion.append(row)
-        held += size
+        characters += size
     if portion:
         yield portion
 
 
-def to_row(index: int, item: Input, *kinds: type[AnyTask]) -> Row:
-    """An input from Python as a row; a text or a tuple fills the required fields of each task in their order."""
+def to_row(index: int, item: Input, *task_classes: type[AnyTask]) -> Row:
+    """An input as a row; a text or a tuple is assigned to the required fields of each task, in order."""
     path = f"input {index}"
     if isinstance(item, Mapping):
         return Row(values=item, path=path)
     parts = (item,) if isinstance(item, str) else tuple(item)
     values: dict[str, str] = {}
-    for kind in kinds:
-        required = kind.shape.required
+    for task_class in task_classes:
+        required = task_class.shape.required
         if len(parts) != len(required):
-            wanted = " and ".join(required)
-            fix = "give mappings with the fields of all tasks" if len(kinds) > 1 else None
-            raise InputError(f"{kind.name} takes {wanted}, and this has {len(parts)} parts", path=path, fix=fix)
+            fields = " and ".join(required)
+            fix = "give mappings with the fields of all tasks" if len(task_classes) > 1 else None
+            raise InputError(f"{task_class.name} takes {fields}, and this has {len(parts)} parts", path=path, fix=fix)
         values |= dict(zip(required, parts, strict=True))
     return Row(values=values, path=path)
 
 
 def readable_row(row: Row | InputError) -> Row:
-    """The row; what could not be read is raised."""
+    """The row; raises the error of a row that could not be read."""
     if isinstance(row, InputError):
         raise row
     return row

@@ -1,8 +1,8 @@
-"""Prediction on a Ray cluster: the portions of a long input computed by several workers, results as from one.
+"""Prediction on a Ray cluster: rows enter, portions of them are computed by several workers, results leave in order.
 
-A portion is what one process would compute at once, and every worker has the whole model, so batches and numbers are
-those of a local run; results come in the order of the rows, with a bounded number of portions under way. An input of
-one portion is computed by one worker: Ray is for files of many thousands of lines.
+Portions are those of a local run and every worker has the whole model, so batches and results are the same as from one
+process. The number of portions in flight is bounded. An input of one portion is computed by one worker: Ray pays off
+for files of many thousands of lines.
 """
 
 import os
@@ -23,7 +23,7 @@ from spanlab.training.config import Device
 
 @dataclass(frozen=True, kw_only=True)
 class RayPrediction:
-    """The job of every worker."""
+    """What every worker computes."""
 
     model: str
     """A folder that every machine of the cluster sees, or a Hugging Face id."""
@@ -33,45 +33,45 @@ class RayPrediction:
 
 
 def predict_on_ray(
-    wanted: RayPrediction, rows: Iterable[Row | InputError], *, first: int = 0, workers: int | None = None
+    job: RayPrediction, rows: Iterable[Row | InputError], *, first: int = 0, workers: int | None = None
 ) -> Iterator[Result]:
-    """Results for the rows of a file, as `Predictor.predict_rows` gives them; `workers` None is one a CPU."""
+    """Results for the rows of a file, as `Predictor.predict_rows` gives them; `workers` None is one per CPU."""
     if find_spec("ray") is None:
         raise MissingExtraError("ray", "--engine ray")
-    return _predict(wanted, rows, first, workers)
+    return _predict(job, rows, first, workers)
 
 
 def _predict(
-    wanted: RayPrediction, rows: Iterable[Row | InputError], first: int, workers: int | None
+    job: RayPrediction, rows: Iterable[Row | InputError], first: int, workers: int | None
 ) -> Iterator[Result]:
     with ray_cluster(workers) as ray:
-        most = workers or int(ray.cluster_resources()["CPU"])
-        worker = ray.remote(num_cpus=1, num_gpus=1 if wanted.device == "cuda" else 0)(_Worker)
-        crew: list[Any] = []  # started one by one, so that a short input does not load the model more often than needed
-        waiting: deque[Any] = deque()
-        fault: list[InputError] = []
-        for number, portion in enumerate(_before_a_fault(rows, fault)):
-            if len(crew) < most:
-                crew.append(worker.remote(wanted))
-            waiting.append(crew[number % most].predict.remote(portion, first))
+        max_workers = workers or int(ray.cluster_resources()["CPU"])
+        actor_class = ray.remote(num_cpus=1, num_gpus=1 if job.device == "cuda" else 0)(_Worker)
+        actors: list[Any] = []  # started one by one, so that a short input does not load the model more than needed
+        pending: deque[Any] = deque()
+        errors: list[InputError] = []
+        for index, portion in enumerate(_portions_before_error(rows, errors)):
+            if len(actors) < max_workers:
+                actors.append(actor_class.remote(job))
+            pending.append(actors[index % max_workers].predict.remote(portion, first))
             first += len(portion)
-            if len(waiting) > 2 * most:
-                yield from _result(ray, waiting.popleft())
-        while waiting:
-            yield from _result(ray, waiting.popleft())
-        for error in fault:
+            if len(pending) > 2 * max_workers:
+                yield from _get_results(ray, pending.popleft())
+        while pending:
+            yield from _get_results(ray, pending.popleft())
+        for error in errors:
             raise error
 
 
-def _before_a_fault(rows: Iterable[Row | InputError], fault: list[InputError]) -> Iterator[list[Row]]:
+def _portions_before_error(rows: Iterable[Row | InputError], errors: list[InputError]) -> Iterator[list[Row]]:
     """The portions before a row that cannot be read; its error is kept, to be raised after their results."""
     try:
         yield from portions(map(readable_row, rows))
     except InputError as error:
-        fault.append(error)
+        errors.append(error)
 
 
-def _result(ray: Any, handle: Any) -> list[Result]:  # noqa: ANN401 (the module, and an object reference)
+def _get_results(ray: Any, handle: Any) -> list[Result]:  # noqa: ANN401 (the module, and an object reference)
     try:
         results: list[Result] = ray.get(handle)
     except ray.exceptions.RayTaskError as error:
@@ -82,14 +82,14 @@ def _result(ray: Any, handle: Any) -> list[Result]:  # noqa: ANN401 (the module,
 
 
 class _Worker:
-    """A process of the cluster with the model loaded."""
+    """A Ray actor with the model loaded."""
 
-    def __init__(self, wanted: RayPrediction) -> None:
+    def __init__(self, job: RayPrediction) -> None:
         os.environ["TOKENIZERS_PARALLELISM"] = "false"
-        self._wanted = wanted
-        self._predictor = load(wanted.model, device=wanted.device)
+        self._job = job
+        self._predictor = load(job.model, device=job.device)
 
     def predict(self, rows: list[Row], first: int) -> list[Result]:
         """The results of one portion."""
-        wanted = self._wanted
-        return list(self._predictor.predict_rows(rows, task=wanted.task, batch_tokens=wanted.batch_tokens, first=first))
+        job = self._job
+        return list(self._predictor.predict_rows(rows, task=job.task, batch_tokens=job.batch_tokens, first=first))

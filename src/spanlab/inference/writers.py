@@ -1,19 +1,19 @@
 """Predictions as text: every output format of `spanlab predict` in one table.
 
 What enters is a stream of results, of one task or (a mapping by task) of several; what leaves is a stream of text, one
-piece a result, to be written to a file or printed. A new format is a function and a row in `FORMATS`.
+item per result, to be written to a file or printed. A new format is a function and a row in `FORMATS`.
 
 | name | tasks | |
 |---|---|---|
-| json | all | one JSON object a line, as `Result.to_dict` has it |
-| text | all | one line a result for people: its id and `name=value`, separated by tabs |
+| json | all | one JSON object per line, as of `Result.to_dict` |
+| text | all | one readable line per result: its id and `name=value`, separated by tabs |
 | redacted | ner | JSON lines of the texts with their entities replaced by labels |
 | resolved | coref | JSON lines of the texts with their pronouns replaced by names |
-| conll2003 | ner | a word and its IOB2 tag a line, a blank line after each text; nested entities lose the inner ones |
+| conll2003 | ner | a word and its IOB2 tag per line, a blank line after each text; nested entities lose the inner ones |
 | conll2012 | coref | documents in the columns of CoNLL-2012 |
 | squad | qa | SQuAD's prediction file, `{id: answer}` |
-| triples-csv | relation | one row a relation, with its source |
-| triples-nt | relation | a graph in N-Triples: equal names of one type are one node, each relation names its source |
+| triples-csv | relation | one row per relation, with its source |
+| triples-nt | relation | a graph in N-Triples: equal names of one type are one node, each relation has its source |
 
 Importing this module loads nothing heavy.
 """
@@ -55,7 +55,7 @@ Record = dict[str, Any]
 
 
 class OutputFormat(NamedTuple):
-    """One row of the table: either `record`, for formats of one line a result, or `write`."""
+    """One row of the table: either `record`, for formats of one line per result, or `write`."""
 
     name: str
     tasks: tuple[str, ...]
@@ -63,14 +63,14 @@ class OutputFormat(NamedTuple):
     record: Callable[[Any], Record] | None = None
     """The JSON object of a result; files of such lines can be resumed."""
     write: Callable[[Iterable[Any]], Iterator[str]] | None = None
-    """The text of a stream of results: one piece a result, with a header before and a footer after them if need be."""
+    """The text of a stream of results: one item per result, perhaps with a header and a footer."""
 
-    def texts(self, results: Iterable[Any], *, for_people: bool = False) -> Iterator[str]:
-        """The text of results; `for_people`, records are lines to read in place of JSON."""
+    def texts(self, results: Iterable[Any], *, readable: bool = False) -> Iterator[str]:
+        """The text of results; with `readable`, records are `to_text_line` instead of JSON."""
         if self.write is not None:
             return self.write(results)
         assert self.record is not None
-        record, to_line = self.record, to_text_line if for_people else to_json
+        record, to_line = self.record, to_text_line if readable else to_json
         return (to_line(record(result)) + "\n" for result in results)
 
 
@@ -90,7 +90,7 @@ def _round(value: object) -> object:
 
 
 def to_text_line(record: Record) -> str:
-    """A record for people: its id and the values that matter, separated by tabs."""
+    """A record as a readable line: its id and main values, separated by tabs."""
     hidden = _NOT_IN_TEXT if record["truncated"] else (*_NOT_IN_TEXT, "truncated")
     cells = [record["id"]]
     for name, value in record.items():
@@ -101,7 +101,7 @@ def to_text_line(record: Record) -> str:
 
 
 def full_record(result: "Result | Mapping[str, Result]") -> Record:
-    """Everything that a result holds; of several tasks, under `tasks` by name."""
+    """All values of a result; those of several tasks under `tasks`, by name."""
     if not isinstance(result, Mapping):
         return result.to_dict()
     results = list(result.values())
@@ -124,12 +124,12 @@ def resolved_record(result: "CorefResult") -> Record:
 
 
 def write_text(results: "Iterable[Result | Mapping[str, Result]]") -> Iterator[str]:
-    """Lines for people."""
+    """Readable lines."""
     return (to_text_line(full_record(result)) + "\n" for result in results)
 
 
 def write_conll_2003(results: "Iterable[NerResult]") -> Iterator[str]:
-    """Words and IOB2 tags; words are those of the input file if it had any, else found by rule."""
+    """Words and IOB2 tags; words are those of the input file if it has columns, else split by rule."""
     from spanlab.text.tag_schemes import spans_to_tags
 
     for result in results:
@@ -170,7 +170,7 @@ def _words_around(result: "NerResult", entities: "Sequence[Entity]") -> list[tup
 
 
 def write_conll_2012(results: "Iterable[CorefResult]") -> Iterator[str]:
-    """A document a result."""
+    """One document per result."""
     return (result.to_conll() for result in results)
 
 
@@ -184,7 +184,7 @@ def write_squad(results: "Iterable[QaResult]") -> Iterator[str]:
 
 
 def write_triples_csv(results: "Iterable[RelationResult]") -> Iterator[str]:
-    """A table with a header, one row an occurrence of a relation."""
+    """A table with a header, one row per occurrence of a relation."""
     from spanlab.tasks.relation.triples import Triple, document_triples
 
     yield _csv([[field.name for field in fields(Triple)]])
@@ -256,13 +256,13 @@ FORMATS: tuple[OutputFormat, ...] = (
 
 
 def find_format(name: str, task: str, *, option: str = "--format") -> OutputFormat:
-    """The row of a name, if it applies to a task; `option` is what a user typed to get it."""
-    fitting = {row.name: row for row in FORMATS if not row.tasks or task in row.tasks}
-    if name in fitting:
-        return fitting[name]
+    """The format of a name, if it applies to a task; `option` is the option that chose it, for errors."""
+    applicable = {row.name: row for row in FORMATS if not row.tasks or task in row.tasks}
+    if name in applicable:
+        return applicable[name]
     tasks = [", ".join(row.tasks) for row in FORMATS if row.name == name]
     cause = f"is for {tasks[0]}, and the task is {task}" if tasks else f"{name} does not exist"
-    raise InputError(f"{option} {cause}", fix=f"use --format {', '.join(fitting)}")
+    raise InputError(f"{option} {cause}", fix=f"use --format {', '.join(applicable)}")
 
 
 def add_clusters(results: "Iterator[RelationResult]", coref: "Predictor") -> "Iterator[RelationResult]":
@@ -278,9 +278,9 @@ def add_clusters(results: "Iterator[RelationResult]", coref: "Predictor") -> "It
 
 
 def write_file(output_format: OutputFormat, results: Iterable[Any], path: Path, *, done: int = 0) -> int:
-    """Write results to a file, after `done` earlier ones; how many the file then has.
+    """Write results to a file, after `done` earlier ones; returns how many the file then has.
 
-    The first result is computed before the file is opened, so that bad input leaves an earlier output alone.
+    The first result is computed before the file is opened, so that bad input does not destroy an earlier output.
     """
     remaining = iter(results)
     first = list(islice(remaining, 1))
@@ -292,25 +292,25 @@ def write_file(output_format: OutputFormat, results: Iterable[Any], path: Path, 
 
 
 def write_beside(output_format: OutputFormat, results: Iterable[Any], path: Path) -> Iterator[Any]:
-    """The same results, each written to a file on its way; the file is opened once the first is computed."""
+    """Pass results through while writing them to a file, which is opened when the first is computed."""
     remaining = iter(results)
     first = list(islice(remaining, 1))
-    passed: deque[Any] = deque()
+    written: deque[Any] = deque()
 
-    def watched() -> Iterator[Any]:
+    def recorded() -> Iterator[Any]:
         for result in chain(first, remaining):
-            passed.append(result)
+            written.append(result)
             yield result
 
     with path.open("w", encoding="utf-8", newline="") as file:
-        for text in output_format.texts(watched()):
+        for text in output_format.texts(recorded()):
             file.write(text)
-            while passed:
-                yield passed.popleft()
+            while written:
+                yield written.popleft()
 
 
 def count_lines(path: Path) -> int:
-    """How many results a file of JSON lines has; an incomplete last line is removed."""
+    """The number of results in a file of JSON lines; an incomplete last line is removed."""
     data = path.read_bytes()
     complete = data[: data.rfind(b"\n") + 1]
     path.write_bytes(complete)

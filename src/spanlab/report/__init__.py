@@ -1,1 +1,1 @@
-"""Pictures and pages: what SpanLab found or was given, drawn for people to look at."""
+"""SVG pictures and HTML pages: of runs, masks, orders of prediction, and attention."""

@@ -37,13 +37,13 @@ class AttentionReport:
         """(T, T) of one head, both counted from 1."""
         layers, heads = self.weights_LHTT.shape[:2]
         if not (1 <= layer <= layers and 1 <= head <= heads):
-            raise InputError(f"there is no head {layer}.{head}", fix=f"the model has {layers} layers of {heads} heads")
+            raise InputError(f"no head {head} in layer {layer}", fix=f"the model has {layers} layers of {heads} heads")
         weights_TT: Weights = self.weights_LHTT[layer - 1, head - 1]
         return weights_TT
 
 
 def look_at_attention(folder_or_id: str | Path, text: str) -> AttentionReport:
-    """The attention of the model of a folder, a run or a hub id on a text."""
+    """The attention on a text of a model folder, run folder or Hugging Face id."""
     model = load_model(folder_or_id)
     assert model.folder is not None
     return attention_of(model.encoder, Tokenizer.load(model.folder), text, title=str(folder_or_id))

@@ -1,4 +1,4 @@
-"""What a recipe's masks look like: sample blocks token by token, and statistics against the law.
+"""The masks of a recipe: sample blocks token by token, and statistics compared with the masking law.
 
 What enters are the examples of a corpus under a recipe; what leaves is a `MaskReport` of plain values, which the
 command line draws in colours and `masks_page` as a self-contained HTML page. `draw_objectives` draws the two
@@ -25,7 +25,7 @@ from spanlab.report.svg import BLUE, FAINT, GREEN, INK, PALE, RED, YELLOW, arrow
 
 Fate = Literal["text", "special", "masked", "replaced", "kept"]
 _SAMPLE = 512
-"""Blocks that the statistics are taken over, at most."""
+"""Maximum number of blocks in the statistics."""
 _FILLS = {"masked": BLUE, "replaced": RED, "kept": GREEN}
 _MARGIN, _GAP, _ROW = 20.0, 6.0, 34.0
 """Of the picture of the objectives, in pixels."""
@@ -76,7 +76,7 @@ class MaskReport:
 
 
 def report_masks(examples: Examples, *, blocks: int = 3, epoch: int = 0) -> MaskReport:
-    """Look at the first samples of the corpus."""
+    """Sample blocks and statistics over the first samples of the corpus."""
     if examples.masking is None:
         cause = (
             f"the {examples.recipe.system} recipe masks nothing: each token is predicted from those on one side of it"
@@ -173,9 +173,9 @@ table { border-collapse: collapse; } td, th { padding: 2px 12px; text-align: rig
 def masks_page(report: MaskReport) -> str:
     """The report as one self-contained HTML page."""
     facts = [
-        ("blocks looked at", f"{report.samples:,}"),
+        ("blocks sampled", f"{report.samples:,}"),
         ("share of text masked", f"{report.masked_share:.2%}"),
-        ("runs of masked tokens a block", f"{report.spans_per_block:.1f}"),
+        ("runs of masked tokens per block", f"{report.spans_per_block:.1f}"),
         ("their mean length", f"{report.mean_span_tokens:.2f} tokens"),
         *((f"{name} among them", f"{share:.1%}") for name, share in report.fates.items()),
     ]

@@ -1,4 +1,4 @@
-"""Numbers as people read them: short, with the digits that matter."""
+"""Numbers, durations and sizes as short text, for tables and charts."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""What a recipe's orders of prediction look like: when each token is predicted, and which tokens it sees.
+"""The orders of prediction of a recipe (XLNet): when each token is predicted, and which tokens it sees.
 
 What enters are the examples of a corpus under a recipe with `masking.law: permutation`; what leaves is an `OrderReport`
 of plain values, which the command line draws in the terminal and `orders_page` as a self-contained HTML page. An
@@ -39,7 +39,7 @@ def _chunk(name: bytes, data: bytes) -> bytes:
 
 
 _SAMPLE = 128
-"""Blocks that the statistics are taken over, at most."""
+"""Maximum number of blocks in the statistics."""
 _LONGEST_RUN = 12
 
 
@@ -82,7 +82,7 @@ class OrderReport:
 
 
 def report_orders(examples: Examples, *, blocks: int = 2, epoch: int = 0) -> OrderReport:
-    """Look at the first samples of the corpus."""
+    """Sample blocks and statistics over the first samples of the corpus."""
     count = min(len(examples), max(blocks, _SAMPLE))
     ordered = [_order(examples, index, epoch) for index in range(count)]
     predicted = [[token.turn is not None for token in block.tokens] for block in ordered]
@@ -149,7 +149,7 @@ def mask_cells(block: OrderedBlock) -> np.ndarray[tuple[int, int], np.dtype[np.u
 def orders_page(report: OrderReport) -> str:
     """The report as one self-contained HTML page."""
     facts = [
-        ("blocks looked at", f"{report.samples:,}"),
+        ("blocks sampled", f"{report.samples:,}"),
         ("share of tokens predicted", f"{report.predicted_share:.2%}"),
         ("share of its block that a predicted token sees", f"{report.seen_share:.1%}"),
         *((f"runs of {_run_name(length)}", f"{share:.1%}") for length, share in enumerate(report.runs, start=1)),

@@ -1,4 +1,4 @@
-"""A run folder for people to look at: its files, its metrics over the steps, and its summary.
+"""A run folder for reports: its files, its metrics over the steps, and its summary.
 
 What enters is the folder of a run that is under way, was killed or has finished; what leaves are `RunFiles`, a
 `History` of series and a `RunSummary`. Only `config.yaml` or `metrics.jsonl` must exist; whatever is missing is empty.
@@ -50,10 +50,10 @@ def read_run(folder: str | Path) -> RunFiles:
     """Read a run folder."""
     folder = Path(folder)
     if not folder.is_dir():
-        raise InputError("no such run folder", path=folder)
+        raise InputError("no such run folder", path=folder, fix="use the --out folder of spanlab pretrain or finetune")
     if not any((folder / name).is_file() for name in ("config.yaml", "metrics.jsonl")):
-        cause = "not a run folder: neither config.yaml nor metrics.jsonl is in it"
-        raise InputError(cause, path=folder, fix="give the --out of a training command")
+        cause = "not a run folder: it has neither config.yaml nor metrics.jsonl"
+        raise InputError(cause, path=folder, fix="use the --out folder of spanlab pretrain or finetune")
     config_text = _read(folder / "config.yaml")
     fillings, metrics = folder / "fillings.json", folder / "metrics.jsonl"
     return RunFiles(
@@ -93,7 +93,7 @@ def _read_mapping(path: Path) -> Mappings:
     text = _read(path)
     mapping = _parse_object(text)
     if mapping is None and text.strip():
-        raise InputError("not a JSON object", path=path, fix="remove the file")
+        raise InputError("not a JSON object", path=path, fix="delete the file")
     return mapping or {}
 
 
@@ -274,7 +274,7 @@ def _checkpoints(folder: Path) -> tuple[Checkpoint, ...]:
 
 
 def sparkline(values: Numbers, width: int = 48) -> str:
-    """The values as a line of small bars: means of at most `width` equal parts, from the lowest to the highest."""
+    """The values as a line of small bars: means over at most `width` equal parts, scaled from minimum to maximum."""
     means = np.array([part.mean() for part in np.array_split(values, min(width, len(values)))])
     low, high = means.min(), means.max()
     heights = (means - low) / (high - low) if high > low else np.zeros(len(means))

@@ -11,7 +11,7 @@ from html import escape
 from importlib import resources
 from pathlib import Path
 
-from spanlab.inference.fill_result import Candidate, FillResult, Law
+from spanlab.inference.fill_result import Candidate, FillMethod, FillResult
 from spanlab.metrics.classification import ConfusionMatrix
 from spanlab.report.curves import draw_curves, metric_label
 from spanlab.report.number_format import duration, plain, share, size
@@ -25,7 +25,7 @@ _MOST_LABELS = 40
 _MOST_CANDIDATES = 3
 """Candidates shown for a mask."""
 _TIMES = {"before": "before training", "after": "after training"}
-_LAWS: dict[Law, str] = {"mlm": "MLM", "mlm+sbo": "MLM and SBO"}
+_METHODS: dict[FillMethod, str] = {"mlm": "MLM", "mlm+sbo": "MLM and SBO"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,10 +163,10 @@ def _filling_card(by_time: Mapping[str, FillResult]) -> str:
 def _filled(result: FillResult) -> str:
     """The text filled by the MLM head, and by both heads where there are two."""
     lines = []
-    for law, name in _LAWS.items():
-        if any(law in run.fillings for run in result.runs):
+    for method, name in _METHODS.items():
+        if any(method in run.fillings for run in result.runs):
             # A run that the SBO head cannot fill is filled by MLM alone.
-            best = [run.fillings.get(law, run.fillings["mlm"])[0] for run in result.runs]
+            best = [run.fillings.get(method, run.fillings["mlm"])[0] for run in result.runs]
             sentence = _with_runs(result, [escape(filling.text) for filling in best])
             score = sum(filling.score for filling in best) / len(best)
             mean = f'<small title="mean log probability of a token">{score:.2f}</small>'

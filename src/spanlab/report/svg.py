@@ -1,4 +1,4 @@
-"""The few SVG shapes that the pictures are made of."""
+"""SVG shapes as strings, and the picture that contains them; colours and fonts in one place."""
 
 from collections.abc import Iterable
 from html import escape
@@ -10,7 +10,7 @@ _FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif"
 
 
 def picture(width: float, height: float, parts: Iterable[str], *, title: str) -> str:
-    """A whole picture on a white background, readable on a dark page, too."""
+    """An SVG document with a white background, so that it is readable on a dark page, too."""
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" width="{width:g}" '
         f'height="{height:g}" font-family="{_FONT}" role="img"><title>{escape(title)}</title>'
@@ -50,5 +50,5 @@ def arrow(x1: float, y1: float, x2: float, y2: float, *, colour: str = INK) -> s
 
 
 def width_of(text: str, *, size: float = 13) -> float:
-    """About how wide a line of text is; without font metrics, so a little generous."""
+    """The approximate width of a line of text in pixels, rounded up since there are no font metrics."""
     return sum(1.0 if ord(character) > 0x2E80 else 0.62 for character in text) * size

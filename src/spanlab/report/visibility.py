@@ -1,8 +1,8 @@
-"""Which tokens see which, under any recipe: what is known of a block when one of its tokens is predicted.
+"""Attention visibility: which tokens of a block a predicted token sees, under any recipe.
 
 What enters are the examples of a corpus under a recipe; what leaves is a square for each block, with a row for every
-token and a column for every token it may see. So the objectives can be compared: masks, which hide a few tokens from
-all others; one direction or both; an order of prediction.
+token and a column for every token it may see. It compares the objectives: masks, which hide a few tokens from all
+others; one direction or both; an order of prediction.
 
 Shapes: T tokens of a block.
 """
@@ -19,7 +19,7 @@ from spanlab.corruption import ExampleBatch
 from spanlab.pretraining.examples import Examples
 
 _SAMPLE = 128
-"""Blocks that the shares are taken over, at most."""
+"""Maximum number of blocks in the statistics."""
 
 
 class Cell(IntEnum):
@@ -74,7 +74,7 @@ class VisibilityReport:
 
 
 def report_visibility(examples: Examples, *, blocks: int = 1, epoch: int = 0) -> VisibilityReport:
-    """Look at the first samples of the corpus."""
+    """Sample blocks and statistics over the first samples of the corpus."""
     count = min(len(examples), max(blocks, _SAMPLE))
     seen = [block_visibility(examples, index, epoch) for index in range(count)]
     objectives = " + ".join(examples.recipe.active_objectives)

@@ -1,7 +1,7 @@
-"""The almanac as labelled files: the examples of each task, and the formats they can be written in.
+"""The almanac as labelled files: passages enter, the examples of a task leave, in JSON lines and its standard format.
 
-`export` writes one file for each split and format. Everything is built before anything is written, so that an error
-leaves the folder as it was.
+`export` writes one file for each split and format. All files are built before the first is written, so that an error
+leaves the folder unchanged.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -75,13 +75,13 @@ def export(
 
 def _build(passages: Sequence[Passage], task: str, out: Path, selection: Selection) -> dict[ExportedFile, str]:
     files = files_of(task, label=selection.label)
-    for what, name, known in (
+    for option, name, known in (
         ("split", selection.split, SPLITS),
         ("language", selection.language, LANGUAGES),
         (f"format of {task}", selection.format, tuple(files.formats)),
     ):
         if name is not None:
-            check_known(what, name, known)
+            check_known(option, name, known)
     names = tuple(files.formats) if selection.format is None else (selection.format,)
     texts = {}
     for split in SPLITS if selection.split is None else (selection.split,):

@@ -1,13 +1,13 @@
-"""The almanac in the file formats of the field: JSON lines and tables, CoNLL columns, SQuAD 2.0, CoNLL-2012, SemEval.
+"""The almanac in standard file formats: JSON lines and tables, CoNLL columns, SQuAD 2.0, CoNLL-2012, SemEval.
 
 What enters is passages; what leaves is the text of a file. A table has a header and no quoting, as in GLUE: a value is
 everything between two tabs, and a line feed inside a text becomes a space; JSON lines keep it.
 
-In column formats, English is split as in the field's files: clitics and hyphens apart, numbers and abbreviations whole.
+In column formats, English is split as in the published files: clitics and hyphens apart, numbers and abbreviations whole.
 In Chinese and Korean every character is a token: entities end inside an eojeol, before its particle, and no segmenter
 would split there reliably. Columns cannot nest, so they have the outermost entities only.
 
-A relation of the almanac holds between two entities, however often each is mentioned. Files ask for two spans, so it is
+A relation of the almanac holds between two entities, however often each is mentioned. Files need two spans, so it is
 written with one mention of each: the nearest pair in one sentence, else a mention inside the other ("Berlin Marathon"),
 else the nearest of all.
 """
@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 
 from spanlab.errors import InputError
-from spanlab.samples.markup import JOINTS
+from spanlab.samples.markup import SENTENCE_SEPARATORS
 from spanlab.samples.passage import Answer, Mention, Passage, Question, Relation, Sentence
 from spanlab.text.conll_coref import NONE, chain_cells
 from spanlab.text.tag_schemes import spans_to_tags
@@ -55,7 +55,7 @@ def summaries(passages: Sequence[Passage]) -> str:
     records = []
     for passage in passages:
         key_sentences = [passage.span(sentence) for sentence in passage.sentences if sentence.key]
-        summary = JOINTS[passage.language].join(key_sentences)
+        summary = SENTENCE_SEPARATORS[passage.language].join(key_sentences)
         records.append({"id": passage.id, "text": passage.text, "summary": summary})
     return json_lines(records)
 

@@ -1,8 +1,9 @@
 """Passages of the almanac as one self-contained HTML page.
 
-Mentions nest as elements; answers may cross them, so they are told piece by piece of the text. Labels are drawn by
-the style sheet and are no part of the text: what a reader copies is the passage. With one passage the page is its
-card; with more it has an index that can be searched.
+What enters is a list of passages; what leaves is the page: one card for each, and for more than one an index with a
+search field. Mentions are nested elements. Answers may overlap them, so the text is split where an answer starts or
+ends, and each part names its questions. Labels are drawn by the style sheet and are not part of the text: what a reader
+copies is the passage.
 """
 
 from collections.abc import Sequence
@@ -20,8 +21,8 @@ HUE_STEP = 137.5
 
 
 def draw_page(passages: Sequence[Passage]) -> str:
-    """The whole page."""
-    style, script = (_resource(f"html_page.{kind}") for kind in ("css", "js"))
+    """The page as HTML."""
+    style, script = (_resource(f"html_page.{suffix}") for suffix in ("css", "js"))
     title = passages[0].title if len(passages) == 1 else "The almanac"
     cards = "\n".join(_card(passage) for passage in passages)
     index = _index(passages) if len(passages) > 1 else ""
@@ -96,23 +97,23 @@ def _text(passage: Passage) -> str:
     for sentence in passage.sentences:
         mentions = [m for m in passage.mentions if sentence.start <= m.start < sentence.end]
         inside = _inside(passage, sentence.start, sentence.end, mentions)
-        kind = "sentence key" if sentence.key else "sentence"
-        parts.append(escape(passage.text[last : sentence.start]) + f'<span class="{kind}">{inside}</span>')
+        css_class = "sentence key" if sentence.key else "sentence"
+        parts.append(escape(passage.text[last : sentence.start]) + f'<span class="{css_class}">{inside}</span>')
         last = sentence.end
     return "".join(parts)
 
 
 def _inside(passage: Passage, start: int, end: int, mentions: Sequence[Mention]) -> str:
     """The characters from `start` to `end` with the given mentions, outer before inner, as nested elements."""
-    html, place = "", start
-    for number, mention in enumerate(mentions):
-        if mention.start < place:
+    html, done = "", start
+    for index, mention in enumerate(mentions):
+        if mention.start < done:
             continue
-        inner = [other for other in mentions[number + 1 :] if other.start < mention.end]
-        html += _pieces(passage, place, mention.start)
+        inner = [other for other in mentions[index + 1 :] if other.start < mention.end]
+        html += _split_at_answers(passage, done, mention.start)
         html += _open(mention) + _inside(passage, mention.start, mention.end, inner) + "</span>"
-        place = mention.end
-    return html + _pieces(passage, place, end)
+        done = mention.end
+    return html + _split_at_answers(passage, done, end)
 
 
 def _open(mention: Mention) -> str:
@@ -128,17 +129,17 @@ def _hue(entity: int) -> int:
     return round(entity * HUE_STEP) % 360
 
 
-def _pieces(passage: Passage, start: int, end: int) -> str:
-    """Plain text, split where an answer begins or ends, each part with the numbers of the questions it answers."""
+def _split_at_answers(passage: Passage, start: int, end: int) -> str:
+    """Text without mentions, split where an answer starts or ends, each part with the numbers of its questions."""
     spans = [(number, answer) for number, question in enumerate(passage.questions, start=1)
              for answer in _spans(question)]  # fmt: skip
-    cuts = {place for _, answer in spans for place in (answer.start, answer.end) if start < place < end}
+    cuts = {edge for _, answer in spans for edge in (answer.start, answer.end) if start < edge < end}
     edges = sorted({start, end} | cuts)
     html = ""
     for first, last in pairwise(edges):
         text = escape(passage.text[first:last])
-        asked = sorted({number for number, answer in spans if answer.start <= first and last <= answer.end})
-        html += f'<span data-answers="{" ".join(map(str, asked))}">{text}</span>' if asked else text
+        answered = sorted({number for number, answer in spans if answer.start <= first and last <= answer.end})
+        html += f'<span data-answers="{" ".join(map(str, answered))}">{text}</span>' if answered else text
     return html
 
 

@@ -1,8 +1,8 @@
-"""The lines of a markup file, the brackets of a sentence, and the sentences of a passage joined to its text.
+"""The markup of the almanac below the level of passages: lines, the brackets in a sentence, joined sentences.
 
-`read_line` gives each line its kind, its value and the column where the value starts; blank lines count, too: between
-two sentences they start a paragraph. `parse_inline` reads the brackets of a sentence, `join_sentences` puts the
-sentences of a passage together.
+`read_line` turns a line of a file into its kind, its value and the column where the value starts; a blank line between
+two sentences starts a paragraph. `parse_inline` turns the markup of a sentence into text and mentions.
+`join_sentences` turns the sentences of a passage into its text, with all offsets relative to it.
 """
 
 import re
@@ -17,9 +17,9 @@ from spanlab.samples.passage import ENTITY_TYPES, Mention, Sentence
 KEYWORD = re.compile(r"(?P<kind>[A-Za-z]+)(?:@(?P<occurrence>\d+))?:(?P<space> ?)")
 KEYWORDS = ("title", "rel", "q", "a", "not", "same", "diff")
 WITH_OCCURRENCE = ("a", "not")
-SIGNS = {"## ": "header", "- ": "sentence", "* ": "key"}
+LINE_PREFIXES = {"## ": "header", "- ": "sentence", "* ": "key"}
 BAD_CHARACTER = re.compile(r"[\x00-\x1f\x7f\u00a0\u200b-\u200f\u2028\u2029\ufeff\ufffd]|  +| $")
-JOINTS = {"en": " ", "ko": " ", "zh": ""}
+SENTENCE_SEPARATORS = {"en": " ", "ko": " ", "zh": ""}
 COLONS = (": ", "：")
 TAG = re.compile(r"(?:(?P<entity>[1-9]\d?)(?::(?P<typed>\w+))?|(?P<label>[A-Za-z]+))")
 
@@ -41,15 +41,15 @@ class Line:
 
 
 def read_line(text: str, number: int, path: str | Path | None) -> Line | None:
-    """The meaning of one line; None for a comment."""
+    """Parse one line; None for a comment."""
     if not text.strip():
         return Line(path=path, number=number, kind="blank")
     if text.startswith("%"):
         return None
     _check_characters(text, number, path)
-    for sign, kind in SIGNS.items():
-        if text.startswith(sign):
-            return Line(path=path, number=number, kind=kind, value=text[len(sign) :], column=len(sign) + 1)
+    for prefix, kind in LINE_PREFIXES.items():
+        if text.startswith(prefix):
+            return Line(path=path, number=number, kind=kind, value=text[len(prefix) :], column=len(prefix) + 1)
     return _keyword_line(text, number, path)
 
 
@@ -229,7 +229,7 @@ def join_sentences(marked: Sequence[MarkedSentence], language: str, *, dialogue:
         if dialogue and part.opens_paragraph:
             speaker = _speaker(part.line, part.inline)
         if sentences:
-            text += "\n" if part.opens_paragraph else JOINTS[language]
+            text += "\n" if part.opens_paragraph else SENTENCE_SEPARATORS[language]
         start = len(text)
         text += part.inline.text
         key, number = part.line.kind == "key", part.line.number

@@ -1,4 +1,4 @@
-"""Markup to passages; errors name the line and column.
+"""The markup of the almanac enters, passages leave; errors name the line and column.
 
 A file is a list of passages; a passage is a header, a title, sentences, relations, questions and pairs, in this order.
 Lines are checked one by one where possible, so that one run shows all errors of a file (`examine`) and not only the
@@ -66,7 +66,7 @@ def load() -> tuple[Passage, ...]:
         for passage in parse(file.read_text(encoding="utf-8"), file.name):
             if passage.id in passages:
                 cause = f"passage '{passage.id}' is also in another file"
-                raise InputError(cause, path=file.name, line=passage.line, fix="give each its own number")
+                raise InputError(cause, path=file.name, line=passage.line, fix="give each a number of its own")
             passages[passage.id] = passage
     return tuple(passages.values())
 
@@ -92,7 +92,7 @@ def examine(source: str, path: str | Path | None = None) -> Examination:
     """The passages of a file without errors, and every error of the others."""
     problems: list[InputError] = []
     numbered = enumerate(source.removesuffix("\n").split("\n"), start=1)
-    lines = [line for line in _each(numbered, lambda item: read_line(item[1], item[0], path), problems) if line]
+    lines = [line for line in _collect(numbered, lambda item: read_line(item[1], item[0], path), problems) if line]
     blocks = _blocks(lines, problems)
     if not blocks and not problems:
         problems.append(InputError("no passage in this file", path=path, line=1, fix="start one with '## '"))
@@ -105,8 +105,8 @@ def examine(source: str, path: str | Path | None = None) -> Examination:
     return Examination(passages=passages, problems=tuple(problems))
 
 
-def _each(items: Iterable[Item], read: Callable[[Item], Result], problems: list[InputError]) -> list[Result]:
-    """`read` of each item; its errors go to `problems`."""
+def _collect(items: Iterable[Item], read: Callable[[Item], Result], problems: list[InputError]) -> list[Result]:
+    """The results of `read` on the items; errors are added to `problems`."""
     results = []
     for item in items:
         try:
@@ -132,7 +132,7 @@ def _blocks(lines: Sequence[Line], problems: list[InputError]) -> list[list[Line
 def _read_passage(block: Sequence[Line], problems: list[InputError]) -> Passage | None:
     """The passage of a block; None when its header or its text cannot be read."""
     _check_order(block, problems)
-    headers = _each([block[0]], _read_header, problems)
+    headers = _collect([block[0]], _read_header, problems)
     titles = [line for line in block if line.kind == "title"]
     if len(titles) != 1:
         line = titles[1] if titles else block[0]
@@ -145,12 +145,12 @@ def _read_passage(block: Sequence[Line], problems: list[InputError]) -> Passage 
         return None
     body = bodies[0]
     relations = _read_relations(block, body, problems)
-    questions = _each(
+    questions = _collect(
         enumerate(group_questions(block), start=1),
         lambda item: read_question(item[1], f"{header.id}-q{item[0]}", body.text, header.language),
         problems,
     )
-    pairs = _each([line for line in block if line.kind in {"same", "diff"}], read_pair, problems)
+    pairs = _collect([line for line in block if line.kind in {"same", "diff"}], read_pair, problems)
     _check_numbers(body, relations, problems)
     return Passage(
         id=header.id,
@@ -230,13 +230,13 @@ def _check_value(line: Line, what: str, value: str, known: Sequence[str], *, off
 def _read_text(block: Sequence[Line], header: _Header, problems: list[InputError]) -> list[Body]:
     """The body of a block, or nothing when a sentence cannot be read."""
     written = sentence_lines(block)
-    sentences = _each(written, read_sentence, problems)
+    sentences = _collect(written, read_sentence, problems)
     if not written:
         problems.append(block[0].error("a passage without sentences", "write each on a line, after '- ' or '* '"))
     if not written or len(sentences) < len(written):
         return []
     dialogue = header.style == "dialogue"
-    return _each([sentences], lambda whole: join_sentences(whole, header.language, dialogue=dialogue), problems)
+    return _collect([sentences], lambda whole: join_sentences(whole, header.language, dialogue=dialogue), problems)
 
 
 def _read_relations(block: Sequence[Line], body: Body, problems: list[InputError]) -> tuple[Relation, ...]:
@@ -250,7 +250,7 @@ def _read_relations(block: Sequence[Line], body: Body, problems: list[InputError
         seen.add(relation)
         return relation
 
-    return tuple(_each([line for line in block if line.kind == "rel"], read_new, problems))
+    return tuple(_collect([line for line in block if line.kind == "rel"], read_new, problems))
 
 
 def _relation(line: Line, body: Body) -> Relation:
@@ -279,7 +279,7 @@ def _relation(line: Line, body: Body) -> Relation:
 
 
 def group_questions(block: Sequence[Line]) -> list[list[Line]]:
-    """Every question line with the answer lines under it; answers before any question make a group of their own."""
+    """Every question line with the answer lines below it; answers before the first question form a group."""
     groups: list[list[Line]] = []
     for line in block:
         if line.kind == "q" or (line.kind in {"a", "not"} and not groups):
@@ -357,4 +357,4 @@ def _check_unique_ids(passages: Sequence[Passage], path: str | Path | None, prob
         first = seen.setdefault(passage.id, passage.line)
         if first != passage.line:
             cause = f"'{passage.id}' is also the passage of line {first}"
-            problems.append(InputError(cause, path=path, line=passage.line, column=4, fix="give each its own number"))
+            problems.append(InputError(cause, path=path, line=passage.line, column=4, fix="give each a number of its own"))

@@ -1,7 +1,8 @@
 """A passage of the almanac with all its labels, drawn for a terminal.
 
-Under each line of the text stand the marks of its mentions: type and number, in the colour of the type or of the
-cluster. Nothing is told by colour alone, so that the drawing survives a pipe.
+What enters is a passage and the width of the terminal; what leaves is a rich renderable. Below each line of text are
+the marks of its mentions: entity type and number, in the colour of the type or of the cluster. Everything shown by
+colour is also shown as text, so that the output can be piped to a file.
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,7 +31,7 @@ class Mark:
 
     @property
     def label(self) -> str:
-        """The type and the number of the mention, where it has them."""
+        """The entity type and number of the mention, if it has them."""
         return " ".join(str(part) for part in (self.mention.label, self.mention.entity) if part)
 
     @property
@@ -52,8 +53,8 @@ def draw_lines(text: str, start: int, end: int, mentions: Sequence[Mention], wid
     """The characters from `start` to `end` in lines of at most `width` cells, with their marks."""
     lines = []
     for first, last in _wrap(text, start, end, max(1, width - OVERHANG)):
-        here = (mention for mention in mentions if mention.start < last and mention.end > first)
-        marks = [_mark(text, first, last, mention) for mention in here]
+        on_line = (mention for mention in mentions if mention.start < last and mention.end > first)
+        marks = [_mark(text, first, last, mention) for mention in on_line]
         lines.append(DrawnLine(start=first, end=last, lanes=_lanes(marks)))
     return lines
 
@@ -113,7 +114,7 @@ MARGIN = 2
 
 
 def draw_passage(passage: Passage, width: int) -> RenderableType:
-    """Title, text with its mentions, clusters, relations, questions and pairs."""
+    """Draw the title, the text with its mentions, clusters, relations, questions and pairs."""
     about = [passage.language, passage.topic, passage.style, passage.split, passage.sentiment]
     head = Text(passage.id, style="bold") + Text("  " + " · ".join(part for part in about if part), style="dim")
     parts: list[RenderableType] = [head, Text(passage.title, style="bold italic"), Text()]
@@ -182,11 +183,11 @@ def _draw_mark(mark: Mark) -> Text:
     if mark.mention.entity:
         digits = len(str(mark.mention.entity))
         label.stylize(f"bold {_cluster_colour(mark.mention.entity)}", len(label) - digits)
-    room = mark.end - mark.start - len(label)
-    if room < 2:
+    free = mark.end - mark.start - len(label)
+    if free < 2:
         return label
     left, right = "╰" if mark.begins else "─", "╯" if mark.ends else "─"
-    return Text(left, style=colour) + label + Text("─" * (room - 2) + right, style=colour)
+    return Text(left, style=colour) + label + Text("─" * (free - 2) + right, style=colour)
 
 
 def _clusters(passage: Passage) -> Iterator[Text]:

@@ -74,7 +74,8 @@ def read_torch_file(path: Path) -> object:
         detail = next((line for line in str(error).splitlines() if "GLOBAL" in line), "")
         raise WeightsError(f"{cause} {detail}".strip(), path=path) from None
     except (RuntimeError, EOFError, OSError, KeyError, ValueError) as error:
-        raise WeightsError(f"damaged or truncated ({str(error).splitlines()[0]})", path=path) from None
+        reason = (str(error) or "empty file").splitlines()[0]  # the EOFError of an empty file has no message
+        raise WeightsError(f"damaged or truncated ({reason})", path=path, fix="download it again") from None
 
 
 def write_file(path: Path, tensors: Mapping[str, Tensor]) -> None:

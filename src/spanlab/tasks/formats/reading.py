@@ -74,7 +74,7 @@ def read_rows(path: str, shape: FileShape, columns: Sequence[str] = ()) -> Rows:
         empty = False
         yield row
     if empty:
-        raise InputError("holds no example", path=path, fix="use a file with at least one")
+        raise InputError("has no examples", path=path, fix="use a file with at least one")
 
 
 def find_format(path: str, shape: FileShape, columns: Sequence[str] = ()) -> Format:
