@@ -212,7 +212,7 @@ def test_damaged_files_are_named(name: str, content: str, message: str, run: Pat
 
 
 def test_what_is_no_run(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="not a run folder: neither"):
+    with pytest.raises(InputError, match="not a run folder: it has neither"):
         run_page(tmp_path)
     with pytest.raises(InputError, match="no such run folder"):
         run_page(tmp_path / "nowhere")

@@ -41,9 +41,7 @@ def predict_on_ray(
     return _predict(job, rows, first, workers)
 
 
-def _predict(
-    job: RayPrediction, rows: Iterable[Row | InputError], first: int, workers: int | None
-) -> Iterator[Result]:
+def _predict(job: RayPrediction, rows: Iterable[Row | InputError], first: int, workers: int | None) -> Iterator[Result]:
     with ray_cluster(workers) as ray:
         max_workers = workers or int(ray.cluster_resources()["CPU"])
         actor_class = ray.remote(num_cpus=1, num_gpus=1 if job.device == "cuda" else 0)(_Worker)

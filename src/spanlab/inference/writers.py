@@ -9,7 +9,7 @@ item per result, to be written to a file or printed. A new format is a function 
 | text | all | one readable line per result: its id and `name=value`, separated by tabs |
 | redacted | ner | JSON lines of the texts with their entities replaced by labels |
 | resolved | coref | JSON lines of the texts with their pronouns replaced by names |
-| conll2003 | ner | a word and its IOB2 tag per line, a blank line after each text; nested entities lose the inner ones |
+| conll2003 | ner | a word and its IOB2 tag per line, a blank line after each text; of nested entities the outer ones |
 | conll2012 | coref | documents in the columns of CoNLL-2012 |
 | squad | qa | SQuAD's prediction file, `{id: answer}` |
 | triples-csv | relation | one row per relation, with its source |

@@ -3,7 +3,7 @@
 What enters is passages; what leaves is the text of a file. A table has a header and no quoting, as in GLUE: a value is
 everything between two tabs, and a line feed inside a text becomes a space; JSON lines keep it.
 
-In column formats, English is split as in the published files: clitics and hyphens apart, numbers and abbreviations whole.
+In column formats, English is split as in published files: clitics and hyphens apart, numbers and abbreviations whole.
 In Chinese and Korean every character is a token: entities end inside an eojeol, before its particle, and no segmenter
 would split there reliably. Columns cannot nest, so they have the outermost entities only.
 

@@ -357,4 +357,6 @@ def _check_unique_ids(passages: Sequence[Passage], path: str | Path | None, prob
         first = seen.setdefault(passage.id, passage.line)
         if first != passage.line:
             cause = f"'{passage.id}' is also the passage of line {first}"
-            problems.append(InputError(cause, path=path, line=passage.line, column=4, fix="give each a number of its own"))
+            problems.append(
+                InputError(cause, path=path, line=passage.line, column=4, fix="give each a number of its own")
+            )
