@@ -105,7 +105,7 @@ def test_command_line_refusals(folder: Path, tmp_path: Path, tokenizer: Tokenize
     tokenizer.save(tmp_path / "bert")
     cases = [
         ((str(tmp_path / "bert"), "The"), "no clm head in"),
-        ((str(folder), "The miller sold " * 20), "and the model 24 positions"),
+        ((str(folder), "The miller sold " * 20), "but the model has 24 positions"),
         ((str(folder), "The", "--temperature", "0", "--top-p", "0.5"), "temperature 0 is greedy search"),
     ]
     for arguments, message in cases:
