@@ -28,7 +28,7 @@ def test_figures_of_a_run(run: Path) -> None:
     assert rows["objectives"] == "mlm 1, sbo 1"
     assert rows["checkpoint"] == "step-00000400, 1.5 kB"
     assert rows["note"] == "step 133: the loss is 3.2 times its recent mean"
-    assert "tokens a second" in rows["speed"]
+    assert "tokens per second" in rows["speed"]
 
 
 def test_as_json(run: Path) -> None:

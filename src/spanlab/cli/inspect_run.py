@@ -62,7 +62,7 @@ def _print(summary: "RunSummary", history: "History", settings: dict[str, Any]) 
         rows.append(("time", duration(summary.seconds)))
     if summary.tokens_per_second is not None:
         peak = f", {share(summary.peak_share)} of the machine's peak" if summary.peak_share is not None else ""
-        rows.append(("speed", f"{summary.tokens_per_second:,.0f} tokens a second{peak}"))
+        rows.append(("speed", f"{summary.tokens_per_second:,.0f} tokens per second{peak}"))
     if summary.memory_gb is not None:
         rows.append(("memory", size(round(summary.memory_gb * 1e9))))
     rows += _losses(history)

@@ -281,7 +281,7 @@ def _optimiser_charts(history: History) -> list[Chart]:
 def _speed_charts(history: History) -> list[Chart]:
     peak = _train_lines(history, "peak_share")
     return [
-        Chart(title="tokens a second", lines=_train_lines(history, "tokens_per_second"), from_zero=True),
+        Chart(title="tokens per second", lines=_train_lines(history, "tokens_per_second"), from_zero=True),
         Chart(title="share of the machine's peak", lines=peak, value_format=share, from_zero=True),
     ]
 

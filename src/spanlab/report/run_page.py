@@ -83,7 +83,7 @@ def _headline(run: RunFiles, summary: RunSummary) -> str:
     if summary.seconds is not None:
         facts.append(("time", duration(summary.seconds)))
     if summary.tokens_per_second is not None:
-        facts.append(("tokens a second", f"{summary.tokens_per_second:,.0f}"))
+        facts.append(("tokens per second", f"{summary.tokens_per_second:,.0f}"))
     if summary.peak_share is not None:
         facts.append(("of the machine's peak", share(summary.peak_share)))
     if summary.memory_gb is not None:

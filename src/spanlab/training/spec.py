@@ -35,7 +35,7 @@ class StepData(Protocol[Batch]):
         """Passes over the samples done before step `step`."""
 
     def tokens(self, batch: Batch) -> int:
-        """Tokens of text in a batch, for the throughput in tokens a second."""
+        """Tokens of text in a batch, for the throughput in tokens per second."""
 
     def to_device(self, batch: Batch, device: torch.device) -> Any:  # noqa: ANN401 (what the criterion takes)
         """The input of the model, on the device."""
