@@ -1,4 +1,8 @@
-"""`spanlab inspect masks`: what a recipe's masks look like on a corpus."""
+"""`spanlab inspect masks`: sample blocks of a corpus under a recipe, with what is masked or predicted, and statistics.
+
+A recipe that masks shows its masks, one that permutes (XLNet) the order of prediction, and one that predicts the next
+token (GPT, ELMo) which tokens each token sees.
+"""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,60 +22,67 @@ if TYPE_CHECKING:
 
 _COLOURS = {"special": "dim", "masked": "bold white on blue", "replaced": "bold white on red", "kept": "black on green"}
 _BRACKETS = {"masked": "[{}]", "kept": "({})"}
-"""How masks are drawn without colours, in a file or a pipe."""
+"""Marks of masked tokens in a file or a pipe, where there are no colours."""
+_SHOWN = 48
+"""The number of rows and columns of an attention mask that fit a terminal."""
+_SIGNS = "·░█▒×◆"
+"""One sign for each `Cell`, in its order."""
 
 
 def masks(
     data: Annotated[Path, typer.Option("--data", help="A prepared corpus.")],
     recipe: Annotated[str, typer.Option("--recipe", help="A shipped recipe or a YAML file.")] = "spanbert",
     overrides: Annotated[list[str] | None, typer.Argument(help="key=value, such as masking.ratio=0.3")] = None,
-    blocks: Annotated[int, typer.Option(help="How many blocks to draw.", min=1)] = 2,
-    epoch: Annotated[int, typer.Option(help="Which epoch's masks.", min=0)] = 0,
-    html: Annotated[Path | None, typer.Option("--html", help="Also write a page to look at.")] = None,
-    svg: Annotated[Path | None, typer.Option("--svg", help="Also draw who sees whom in the first block.")] = None,
+    blocks: Annotated[int, typer.Option(help="Number of blocks to show.", min=1)] = 2,
+    epoch: Annotated[int, typer.Option(help="The epoch to draw masks for.", min=0)] = 0,
+    html: Annotated[Path | None, typer.Option("--html", help="Also write an HTML page.")] = None,
+    svg: Annotated[
+        Path | None, typer.Option("--svg", help="Also write a picture of which tokens see which in the first block.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the statistics as JSON.")] = False,
 ) -> None:
-    """Blocks with masked, replaced and kept tokens, spans and boundaries, and lengths against the law.
+    """Show blocks with masked, replaced and kept tokens, spans and boundaries, and span lengths against the law.
 
-    Of a recipe that permutes (xlnet): the turn of every predicted token, and who sees whom. Of one that predicts what
-    comes next (gpt, elmo): who sees whom.
+    For a recipe that permutes (xlnet): the order of prediction, and which tokens see which. For one that predicts the
+    next token (gpt, elmo): which tokens see which.
 
     Example: spanlab inspect masks --data corpora/legal --recipe spanbert masking.ratio=0.2 --html masks.html
     """
     from spanlab.corpus import PreparedCorpus
     from spanlab.pretraining.examples import Examples
     from spanlab.pretraining.recipe import load_recipe
-    from spanlab.report.masks import masks_page, report_masks
-    from spanlab.report.visibility import report_visibility
+    from spanlab.report.visibility import report_visibility, visibility_svg
 
     settings = load_recipe(recipe, overrides or [])
     examples = Examples(PreparedCorpus.open(data), settings)
     if svg is not None:
-        _write_picture(examples, epoch, svg)
+        svg.write_text(visibility_svg(report_visibility(examples, epoch=epoch)), encoding="utf-8")
+        note(f"wrote {svg}")
     if settings.corruption is None:
-        _show_sight(examples, blocks, epoch, html, as_json=as_json)
-        return
-    if settings.corruption == "permutation":
+        _show_visibility(examples, blocks, epoch, html, as_json=as_json)
+    elif settings.corruption == "permutation":
         _show_orders(examples, blocks, epoch, html, as_json=as_json)
-        return
+    else:
+        _show_masks(examples, blocks, epoch, html, as_json=as_json)
+
+
+def _show_masks(examples: "Examples", blocks: int, epoch: int, html: Path | None, *, as_json: bool) -> None:
+    """Recipes that mask: the masks."""
+    from spanlab.report.masks import masks_page, report_masks
+    from spanlab.report.visibility import report_visibility
+
     report = report_masks(examples, blocks=blocks, epoch=epoch)
     if html is not None:
         html.write_text(masks_page(report), encoding="utf-8")
         note(f"wrote {html}")
     if as_json:
-        print_json({**_statistics(report), "seen_share": report_visibility(examples, epoch=epoch).seen_share})
+        seen_share = report_visibility(examples, epoch=epoch).seen_share
+        print_json({**_mask_statistics(report), "seen_share": seen_share})
     else:
-        _draw(report)
+        _print_masks(report)
 
 
-def _write_picture(examples: "Examples", epoch: int, svg: Path) -> None:
-    from spanlab.report.visibility import report_visibility, visibility_svg
-
-    svg.write_text(visibility_svg(report_visibility(examples, epoch=epoch)), encoding="utf-8")
-    note(f"wrote {svg}")
-
-
-def _show_sight(examples: "Examples", blocks: int, epoch: int, html: Path | None, *, as_json: bool) -> None:
+def _show_visibility(examples: "Examples", blocks: int, epoch: int, html: Path | None, *, as_json: bool) -> None:
     """Recipes that neither mask nor permute: the visible tokens."""
     from spanlab.report.visibility import report_visibility, visibility_page
 
@@ -80,9 +91,10 @@ def _show_sight(examples: "Examples", blocks: int, epoch: int, html: Path | None
         html.write_text(visibility_page(report), encoding="utf-8")
         note(f"wrote {html}")
     if as_json:
-        print_json(sight_statistics(report))
+        shares = {"predicted_share": report.predicted_share, "seen_share": report.seen_share}
+        print_json({"samples": report.samples, **shares})
     else:
-        draw_sight(report)
+        _print_visibility(report)
 
 
 def _show_orders(examples: "Examples", blocks: int, epoch: int, html: Path | None, *, as_json: bool) -> None:
@@ -94,12 +106,13 @@ def _show_orders(examples: "Examples", blocks: int, epoch: int, html: Path | Non
         html.write_text(orders_page(report), encoding="utf-8")
         note(f"wrote {html}")
     if as_json:
-        print_json(order_statistics(report))
+        shares = {"predicted_share": report.predicted_share, "seen_share": report.seen_share}
+        print_json({"samples": report.samples, **shares, "runs": report.runs})
     else:
-        draw_orders(report)
+        _print_orders(report)
 
 
-def _statistics(report: "MaskReport") -> dict[str, object]:
+def _mask_statistics(report: "MaskReport") -> dict[str, object]:
     return {
         "samples": report.samples,
         "masked_share": report.masked_share,
@@ -111,28 +124,27 @@ def _statistics(report: "MaskReport") -> dict[str, object]:
     }
 
 
-def _draw(report: "MaskReport") -> None:
+def _print_masks(report: "MaskReport") -> None:
     from rich.console import Console
 
     console = Console(highlight=False)
     for block in report.blocks:
-        console.print(_text(block, coloured=console.is_terminal))
+        console.print(_masked_text(block, coloured=console.is_terminal))
         console.print()
     rows = [
-        ("blocks looked at", f"{report.samples:,}"),
+        ("blocks sampled", f"{report.samples:,}"),
         ("share of text masked", f"{report.masked_share:.2%}"),
         *((f"{name} among them", f"{share:.1%}") for name, share in report.fates.items()),
-        ("runs a block", f"{report.spans_per_block:.1f}, of {report.mean_span_tokens:.2f} tokens on average"),
+        ("runs per block", f"{report.spans_per_block:.1f}, of {report.mean_span_tokens:.2f} tokens on average"),
     ]
     if report.drawn is not None:
         shares = report.drawn.found or report.drawn.expected
-        for number, expected in enumerate(report.drawn.expected):
-            bar = "█" * round(60 * shares[number])
-            rows.append((f"length {number + 1}", f"{shares[number]:7.2%} (law {expected:.2%}) {bar}"))
+        for length, (share, expected) in enumerate(zip(shares, report.drawn.expected, strict=True), start=1):
+            rows.append((f"length {length}", f"{share:7.2%} (law {expected:.2%}) {'█' * round(60 * share)}"))
     print_table(rows, title=report.title)
 
 
-def _text(block: "tuple[ShownToken, ...]", *, coloured: bool) -> "Text":
+def _masked_text(block: "tuple[ShownToken, ...]", *, coloured: bool) -> "Text":
     from rich.text import Text
 
     text = Text()
@@ -146,22 +158,8 @@ def _text(block: "tuple[ShownToken, ...]", *, coloured: bool) -> "Text":
     return text
 
 
-_SHOWN = 48
-"""Rows and columns of a mask that fit a terminal."""
-
-
-def order_statistics(report: "OrderReport") -> dict[str, object]:
-    """For JSON."""
-    return {
-        "samples": report.samples,
-        "predicted_share": report.predicted_share,
-        "seen_share": report.seen_share,
-        "runs": report.runs,
-    }
-
-
-def draw_orders(report: "OrderReport") -> None:
-    """Blocks with the turn of every predicted token, their masks, and the statistics."""
+def _print_orders(report: "OrderReport") -> None:
+    """Blocks with the turn of every predicted token, their attention masks, and the statistics."""
     from rich.console import Console
 
     from spanlab.report.orders import block_title
@@ -170,14 +168,14 @@ def draw_orders(report: "OrderReport") -> None:
     for block in report.blocks:
         console.print(f"{block_title(block)}:")
         console.print(_ordered_text(block, coloured=console.is_terminal))
-        console.print(_mask(block))
+        console.print(_attention_mask(block))
     rows = [
-        ("blocks looked at", f"{report.samples:,}"),
+        ("blocks sampled", f"{report.samples:,}"),
         ("share of tokens predicted", f"{report.predicted_share:.2%}"),
         ("share of its block that a predicted token sees", f"{report.seen_share:.1%}"),
     ]
-    for number, share in enumerate(report.runs, start=1):
-        rows.append((f"runs of {number}", f"{share:7.2%} {'█' * round(60 * share)}"))
+    for length, share in enumerate(report.runs, start=1):
+        rows.append((f"runs of {length}", f"{share:7.2%} {'█' * round(60 * share)}"))
     print_table(rows, title=report.title)
 
 
@@ -196,55 +194,44 @@ def _ordered_text(block: "OrderedBlock", *, coloured: bool) -> "Text":
     return text
 
 
-def _mask(block: "OrderedBlock") -> "Text":
-    """A row for each predicted token in its turn: what it sees (█), what not (·), itself (◆)."""
+def _attention_mask(block: "OrderedBlock") -> "Text":
+    """A row for each predicted token in the order of prediction: which tokens it sees."""
     from rich.text import Text
 
-    asking = sorted((token.turn, place) for place, token in enumerate(block.tokens) if token.turn is not None)
+    predicted = sorted((token.turn, index) for index, token in enumerate(block.tokens) if token.turn is not None)
     more = "" if len(block.tokens) <= _SHOWN else f" (the first {_SHOWN} tokens; --html draws all)"
-    lines = [f"who sees whom: a row for each predicted token in its turn, █ seen, · hidden, ◆ itself{more}"]
-    for turn, place in asking[:_SHOWN]:
-        cells = (
-            "◆" if j == place else "█" if seen else "·" for j, seen in enumerate(block.tokens[place].sees[:_SHOWN])
-        )
-        lines.append(f"{turn:4d} {block.tokens[place].text[:14]:>14} {''.join(cells)}")
+    lines = [f"who sees whom, a row for each predicted token in its turn: █ seen, · hidden, ◆ itself{more}"]
+    for turn, index in predicted[:_SHOWN]:
+        token = block.tokens[index]
+        cells = ("◆" if key == index else "█" if seen else "·" for key, seen in enumerate(token.sees[:_SHOWN]))
+        lines.append(f"{turn:4d} {token.text[:14]:>14} {''.join(cells)}")
     return Text("\n".join(lines) + "\n")
 
 
-"""Rows and columns of a square that fit a terminal."""
-_SIGNS = "·░█▒×◆"
-"""By `Cell`."""
-
-
-def sight_statistics(report: "VisibilityReport") -> dict[str, object]:
-    """For JSON."""
-    return {"samples": report.samples, "predicted_share": report.predicted_share, "seen_share": report.seen_share}
-
-
-def draw_sight(report: "VisibilityReport") -> None:
-    """The squares of the blocks, and the shares."""
+def _print_visibility(report: "VisibilityReport") -> None:
+    """Blocks with which tokens each token sees, and the statistics."""
     from rich.console import Console
 
     console = Console(highlight=False)
-    for sight in report.blocks:
-        console.print("\n".join(_lines(sight)), markup=False)
+    for block in report.blocks:
+        console.print("\n".join(_visibility_lines(block)), markup=False)
         console.print()
     rows = [
-        ("blocks looked at", f"{report.samples:,}"),
+        ("blocks sampled", f"{report.samples:,}"),
         ("share of tokens predicted", f"{report.predicted_share:.2%}"),
         ("share of its block that a predicted token sees", f"{report.seen_share:.1%}"),
     ]
     print_table(rows, title=report.title)
 
 
-def _lines(sight: "Visibility") -> list[str]:
-    more = "" if len(sight.tokens) <= _SHOWN else f" (the first {_SHOWN} tokens)"
-    behind = ", ▒ by the backward model" if sight.readers > 1 else ""
-    cells = sight.cells[:_SHOWN, :_SHOWN].tolist()
+def _visibility_lines(block: "Visibility") -> list[str]:
+    more = "" if len(block.tokens) <= _SHOWN else f" (the first {_SHOWN} tokens)"
+    backward = ", ▒ by the backward model" if block.readers > 1 else ""
+    cells = block.cells[:_SHOWN, :_SHOWN].tolist()
     return [
-        f"who sees whom: a row for each token, █ seen{behind}, · hidden, ◆ the predicted token{more}",
+        f"who sees whom, a row for each token: █ seen{backward}, · hidden, ◆ the predicted token{more}",
         *(
             f"{token[:14]:>14} {''.join(_SIGNS[cell] for cell in row)}"
-            for token, row in zip(sight.tokens, cells, strict=False)
+            for token, row in zip(block.tokens, cells, strict=False)
         ),
     ]

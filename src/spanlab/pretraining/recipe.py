@@ -1,8 +1,8 @@
-"""Recipes: what makes a system and how it is trained, from YAML and `key=value` overrides.
+"""Recipes: YAML and `key=value` overrides in, a frozen `Recipe` of a system and its training out.
 
 A recipe is one of the shipped names (`spanbert`, `bert`, `roberta`, `albert`, `electra`, `xlnet`, `gpt`, `elmo`) or
-the path of a YAML file. Its `sizes` section holds what differs between sizes; it is laid over the rest when the size is
-known, and overrides are laid over both.
+the path of a YAML file. The entry of its `sizes` section for the chosen size takes precedence over the rest of the
+file, and overrides take precedence over both.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,28 +29,28 @@ class DataConfig(Bounded):
 
     blocks: BlockKind = "documents"
     length: int = 512
-    """Tokens of a sample, special ones included."""
+    """Tokens of a sample, special tokens included."""
     phases: tuple[tuple[float, int], ...] = ()
-    """(share of the steps, length) one after the other, such as BERT's [[0.9, 128], [0.1, 512]]; none is `length`."""
+    """(share of the steps, length) in order, such as BERT's [[0.9, 128], [0.1, 512]]; empty: `length` throughout."""
     held_out: Annotated[float, AtLeast(0), Below(1)] = 0.01
-    """The share of the corpus that is not trained on but scored."""
+    """The share of the corpus that is held out for evaluation."""
     short_share: float = 0.1
     """Sentence pairs: the share of documents with a random shorter target length."""
     random_for_single: bool = False
-    """Sentence order: a chunk of one sentence takes a random second segment, as ALBERT's own script does."""
+    """Sentence order: a chunk of one sentence gets a random second segment, as in ALBERT's released code."""
     spans: str | None = None
     """A JSON-lines file of spans for `masking.law: given`: {"start": 120, "end": 123}, in tokens of the corpus."""
     streams: Annotated[int, AtLeast(1)] | None = None
-    """Streams: the number of continuous streams. None: one for each sequence of a step if a step continues from the
-    one before (XLNet, ELMo), which then is the only number allowed; else one."""
+    """Streams: the number of continuous streams. None: `training.batch_size` if each step continues from the previous
+    one (XLNet, ELMo), where no other number is allowed; else 1."""
     reuse: int | None = None
-    """Streams: a block begins so many tokens after the one before, and so many of it are kept in memory (XLNet)."""
+    """Streams: the stride of blocks in tokens, and the number of tokens of a block that go into the memory (XLNet)."""
     memory: int | None = None
-    """Streams: tokens of earlier blocks that are kept in memory; None for no memory."""
+    """Streams: the number of tokens of earlier blocks in the memory; None: no memory."""
     random_second: float | None = None
-    """Streams with `reuse`: the rest of a block is two segments, the second with this chance from elsewhere (XLNet)."""
+    """Streams with `reuse`: the rest of a block is two segments, the second a random one with this chance (XLNet)."""
     both_ways: bool = False
-    """Streams: the second half of them is read from the end to the beginning (XLNet)."""
+    """Streams: half of them are read from right to left (XLNet)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -79,11 +79,11 @@ class GeneratorSection:
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """One system, as configured."""
+    """A system and how it is trained."""
 
     system: str
     backbone: str | None = None
-    """The system whose encoder is trained; None: that of `system`. Any objective can be trained on any backbone."""
+    """The system whose encoder is trained; None: `system`. Any objective can be trained on any backbone."""
     size: Size = "base"
     seed: int = 0
     data: DataConfig = field(default_factory=DataConfig)
@@ -91,11 +91,11 @@ class Recipe:
     objectives: dict[str, float] = field(default_factory=lambda: {"mlm": 1.0})
     """A weight for each objective; 0 turns one off."""
     encoder: dict[str, Any] = field(default_factory=dict)
-    """Changes to the config of the backbone, such as {"embedding_width": 128}."""
+    """Changes to the backbone's `EncoderConfig`, such as {"embedding_width": 128}."""
     span_boundary: SpanBoundaryConfig = field(default_factory=SpanBoundaryConfig)
     generator: GeneratorSection = field(default_factory=GeneratorSection)
     extend_vocabulary: bool = False
-    """With --init: give the model the tokens of the corpus's tokenizer that it lacks."""
+    """With --init: add the tokens of the corpus's tokenizer that the model lacks."""
     training: TrainingConfig = field(default_factory=TrainingConfig)
 
     def __post_init__(self) -> None:
@@ -112,29 +112,29 @@ class Recipe:
 
     @property
     def method(self) -> Method:
-        """What follows from the objectives: examples, model and criterion."""
+        """The pre-training method that the objectives imply."""
         return method_of(self.active_objectives)
 
     @property
     def corruption(self) -> Literal["masks", "permutation"] | None:
-        """What is done to the text; None: nothing, neighbouring tokens are predicted."""
+        """How examples are corrupted; None: not at all, neighbouring tokens are predicted."""
         if not self.method.corrupts:
             return None
         return "permutation" if self.masking.law == "permutation" else "masks"
 
     @property
     def classifies_pairs(self) -> bool:
-        """Whether an objective is trained on the pooled vector of a sentence pair."""
+        """Whether an objective classifies sentence pairs (nsp, sop)."""
         return not PAIR_BLOCKS.keys().isdisjoint(self.active_objectives)
 
     @property
     def recurrent(self) -> bool:
-        """Whether a step continues from the state that the one before left: XLNet's memory, the states of LSTMs."""
+        """Whether each step continues from the state of the previous one: XLNet's memory, the states of LSTMs."""
         return self.data.blocks == "streams" and self.method.recurrent
 
     @property
     def streams(self) -> int:
-        """The number of continuous streams that the corpus is cut into; 0: samples are independent."""
+        """The number of continuous streams that the corpus is split into; 0: samples are independent."""
         if self.data.blocks != "streams":
             return 0
         return self.data.streams or (self.training.batch_size if self.recurrent else 1)
@@ -146,7 +146,7 @@ def shipped_recipes() -> list[str]:
 
 
 def load_recipe(name_or_path: str, overrides: Sequence[str] | Mapping[str, Any] = ()) -> Recipe:
-    """A shipped recipe or a YAML file, with overrides laid over it: `key=value` texts or a mapping by key."""
+    """A shipped recipe or a YAML file, changed by overrides: `key=value` strings or a mapping."""
     mapping, source = read_yaml(_locate(name_or_path))
     changes = nested(overrides) if isinstance(overrides, Mapping) else parse_overrides(overrides)
     _refuse_old_names(mapping, source)
@@ -169,7 +169,7 @@ _OLD_BLOCKS, _NEW_BLOCKS = "columns", "streams"
 
 
 def with_current_names(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The config of a run that was written under earlier names of keys, as it is written now."""
+    """The config of an older run with its renamed keys under their current names."""
     renamed = {_RENAMED.get((key,), key): value for key, value in config.items()}
     if isinstance(data := renamed.get("data"), Mapping):
         data = {_RENAMED.get(("data", key), key): value for key, value in data.items()}
@@ -178,7 +178,7 @@ def with_current_names(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _refuse_old_names(mapping: Mapping[str, Any], source: Source, prefix: tuple[str, ...] = ()) -> None:
-    """Refuse a key that was renamed, with its name now."""
+    """Refuse a renamed key with its current name."""
     for (*section, key), new in _RENAMED.items():
         holder = mapping.get(section[0]) if section else mapping
         if isinstance(holder, Mapping) and key in holder:

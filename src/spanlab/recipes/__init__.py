@@ -1,1 +1,1 @@
-"""Recipes as YAML, one per system: what a published system is, line by line."""
+"""The shipped recipes as YAML, one per system, with the published settings."""
