@@ -54,7 +54,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "unknown key": (lambda f: edit_config(f, hiden_size=12), "unknown key 'hiden_size'.*did you mean 'hidden_size'"),
     "wrong type": (lambda f: edit_config(f, hidden_size="big"), "'width' is 'big'; it must be a whole number"),
     "head count": (lambda f: edit_config(f, num_attention_heads=3), "3 heads cannot share a width of 128"),
-    "other shape": (lambda f: edit_config(f, hidden_size=64), "the config asks for"),
+    "other shape": (lambda f: edit_config(f, hidden_size=64), "but the config says"),
     "relative": (lambda f: edit_config(f, position_embedding_type="relative_key"), "position_embedding_type"),
     "no type": (lambda f: edit_config(f, model_type=None), "'model_type' is missing"),
     "missing": (lambda f: drop_weight(f, "bert.encoder.layer.1.output.dense.bias"), "missing weights: layers.1.0"),

@@ -253,7 +253,7 @@ def test_damaged_folders(elmo: ElmoEncoder, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"config.json: unknown key 'cels' \(did you mean 'cells'"):
         load_model(folder)
     (folder / "config.json").write_text(json.dumps({**config, "encoder": {**config["encoder"], "cells": 13}}))
-    with pytest.raises(WeightsError, match="the config asks for"):
+    with pytest.raises(WeightsError, match="but the config says"):
         load_model(folder)
     (folder / "config.json").write_text(json.dumps({"model_type": "spanlab-elmo"}))
     with pytest.raises(ConfigError, match="the section 'encoder' is missing"):

@@ -133,7 +133,7 @@ def test_a_head_mask_silences_a_head() -> None:
         ({}, "either input_ids or inputs_embeds"),
         ({"input_ids": torch.full((1, 3), VOCAB)}, f"input_ids holds {VOCAB}, outside the vocabulary of {VOCAB}"),
         ({"input_ids": torch.full((1, 3), -1)}, "input_ids holds -1"),
-        ({"input_ids": torch.ones(1, 17).long()}, "17 tokens and the encoder 16 positions"),
+        ({"input_ids": torch.ones(1, 17).long()}, "17 tokens, but the encoder has 16 positions"),
         ({"input_ids": torch.ones(1, 3).long(), "token_type_ids": torch.full((1, 3), 2)}, "token_type_ids holds 2"),
         ({"input_ids": torch.ones(1, 3).long(), "token_type_ids": torch.ones(1, 2).long()}, "token_type_ids has shape"),
         ({"input_ids": torch.ones(1, 3).long(), "position_ids": torch.full((1, 3), 16)}, "position_ids holds 16"),

@@ -19,14 +19,14 @@ from spanlab.encoder.positions import rotate
 
 @dataclass(frozen=True)
 class LayerContext:
-    """What attention needs to know of the batch, the same for every layer."""
+    """Properties of the batch that attention needs, the same for every layer."""
 
     runs: Sequence[Run]
     rotary: tuple[Tensor, Tensor] | None = None
     """Cosine and sine of every token's position, where positions are rotary."""
     need_weights: bool = False
     prefixes: Sequence[int] | None = None
-    """Of every sequence, how many first tokens are seen by all of it, where the others see only what came before."""
+    """The number of first tokens of each sequence that all of its tokens see, in a causal encoder."""
     cache: LayerCache | None = None
     """The block's keys and values of earlier tokens, where sequences are continued."""
 
@@ -46,7 +46,7 @@ class SelfAttention(nn.Module):
         return AttentionOutput(self.output(mixed_ND), weights)
 
     def mix(self, x_ND: Tensor, context: LayerContext, head_mask_H: Tensor | None = None) -> AttentionOutput:
-        """(N, D): the values that each token attends to, mixed; what the output projection is applied to."""
+        """(N, D) the weighted sums of the values, before the output projection."""
         qkv_N3HW = self.qkv(x_ND).view(x_ND.shape[0], 3, self.heads, -1)
         if context.rotary is not None:
             q_NHW, k_NHW, v_NHW = qkv_N3HW.unbind(1)
@@ -65,7 +65,7 @@ class SelfAttention(nn.Module):
                 need_weights=context.need_weights,
             )
         if head_mask_H is not None:
-            # Scaling a head's weights and scaling what it mixes is the same, and this keeps the fast path.
+            # Scaling a head's output equals scaling its weights, and works with the fused kernels.
             mixed_NHW = mixed_ND.view(x_ND.shape[0], self.heads, -1)
             mixed_ND = (mixed_NHW * head_mask_H[:, None].to(mixed_ND.dtype)).flatten(1)
             weights = weights and tuple(weight * head_mask_H[:, None, None] for weight in weights)

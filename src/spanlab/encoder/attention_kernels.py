@@ -1,7 +1,7 @@
 """Kernels for softmax(q·k)·v over packed sequences, and the choice among them.
 
-What enters are queries, keys and values of N tokens in a row and the runs of equal length that divide them; what
-leaves is one vector a token, and the attention weights when they are needed. No kernel attends across sequences.
+Queries, keys and values of N packed tokens and the runs of sequences of equal length go in; one vector per token and,
+if needed, the attention weights come out. No kernel attends across sequences.
 
 The choice is a fixed rule on device, dtype, length and mode, not a stopwatch at start-up: a resumed run must take the
 same kernel as the run it continues. The rule comes from `python -m benchmarks.attention`: torch's fused kernel wins
@@ -26,7 +26,7 @@ MATMUL_LENGTH_BF16 = 192
 
 
 class AttentionOutput(NamedTuple):
-    """One vector a token, and per run the weights (C, H, T, T) if they were needed."""
+    """One vector per token, and per run the weights (C, H, T, T) if needed."""
 
     hidden_ND: Tensor
     weights: tuple[Tensor, ...] | None = None
@@ -43,7 +43,7 @@ def attend(
 ) -> AttentionOutput:
     """Attention within each sequence by the kernel that suits the device, dtype, length and mode.
 
-    `prefixes` says of every sequence how many of its first tokens all its tokens see, whatever `causal` says.
+    `prefixes` has, for each sequence, the number of first tokens that all of its tokens see even if `causal`.
     """
     if prefixes is None and _varlen_fits(qkv_N3HW, len(runs), dropout_p=dropout_p, need_weights=need_weights):
         return AttentionOutput(_varlen(qkv_N3HW, runs, causal=causal))
@@ -97,7 +97,7 @@ def _causal_mask(q_CHTW: Tensor) -> Tensor:
 
 
 def _masks_by_run(runs: Sequence[Run], prefixes: Sequence[int], device: torch.device) -> list[Tensor | None]:
-    """(C, 1, T, T) a run: true at a token's own past, and at the prefix of its sequence."""
+    """(C, 1, T, T) per run: true at the token itself, the tokens before it, and the prefix of its sequence."""
     masks: list[Tensor | None] = []
     first = 0
     for run in runs:

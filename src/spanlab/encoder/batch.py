@@ -26,7 +26,7 @@ class Batch:
     segment_ids_N: Tensor | None
     embeds_NE: Tensor | None
     prefixes: tuple[int, ...] | None = None
-    """Of every sequence in the order of the flat axis, how many first tokens are seen by all of it."""
+    """The number of first tokens of each sequence, in the order of the flat axis, that all of its tokens see."""
 
 
 def read_batch(
@@ -111,7 +111,9 @@ def _pack(
     longest = max(run.length for run in packing.runs)
     if longest > config.max_positions and config.limits_length:
         fix = "cut it into windows"
-        raise InputError(f"a sequence has {longest} tokens and the encoder {config.max_positions} positions", fix=fix)
+        raise InputError(
+            f"a sequence has {longest} tokens, but the encoder has {config.max_positions} positions", fix=fix
+        )
     return packing
 
 

@@ -56,13 +56,13 @@ class Block(nn.Module):
         return x_ND if self.pre_norm else self.feed_forward_norm(x_ND), weights
 
     def _add(self, x_ND: Tensor, change_ND: Tensor, keep_N1: Tensor | None) -> Tensor:
-        """The residual and what a part computed, with dropout and stochastic depth on the latter."""
+        """Residual connection: `x + change`, with dropout and stochastic depth on the change."""
         change_ND = self.dropout(change_ND)
         return x_ND + (change_ND if keep_N1 is None else change_ND * keep_N1)
 
 
 def _draw_kept(x_ND: Tensor, context: LayerContext, skip_chance: float) -> Tensor:
-    """(N, 1): 0 for the tokens of skipped sequences, and what keeps the expectation for the others."""
+    """(N, 1): 0 for the tokens of skipped sequences, 1 / (1 - skip_chance) for the others."""
     lengths = torch.tensor([run.length for run in context.runs for _ in range(run.count)], device=x_ND.device)
     keep_B = torch.rand(len(lengths), device=x_ND.device) >= skip_chance
     scale_B = keep_B.to(x_ND.dtype) / (1.0 - skip_chance)

@@ -1,8 +1,8 @@
 """Keys and values of earlier tokens, so that a causal encoder computes each token once.
 
-What enters are the keys and values of new tokens, what leaves is their attention over everything read so far. Sequences
-may differ in length and in the number of new tokens. Memory is allocated once, for as many tokens as the caller means
-to read: a step writes into it and copies nothing.
+Keys and values of new tokens go in, their attention over all tokens so far comes out. Sequences may differ in length
+and in the number of new tokens. Memory is allocated once, for `capacity` tokens per sequence: a step writes into it
+and copies nothing.
 
 Shapes: B sequences, T capacity in tokens, N new tokens of all sequences in a row, Q new tokens of the longest, H heads,
 W width of a head.
@@ -37,7 +37,7 @@ class CacheStep:
     is_first: bool
     """Whether nothing was read before, so that the new tokens attend only to each other."""
     even: bool
-    """Whether every sequence has one new token and all are equally long: then nothing has to be masked."""
+    """Whether every sequence has one new token and all have the same length, so that no mask is needed."""
 
 
 class KeyValueCache:

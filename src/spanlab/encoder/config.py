@@ -1,7 +1,7 @@
 """The config of an encoder: one frozen dataclass from which every architecture of the family is built.
 
-What the architectures share has one name here, whatever each of them calls it; `architectures/` holds what makes each
-of them itself, and translates to and from Hugging Face's `config.json`.
+A setting that several architectures share has one name here; `architectures/` has the presets of each architecture and
+the translation to and from Hugging Face's `config.json`.
 """
 
 from dataclasses import dataclass, replace
@@ -47,14 +47,14 @@ class EncoderConfig(Bounded):
     final_norm: bool = False
     """A norm after the last layer; a pre-norm stack needs one."""
     causal: bool = False
-    """Each token attends to itself and what comes before it."""
+    """Each token attends to itself and the tokens before it."""
 
     layer_groups: int | None = None
     """How many groups of layers have separate weights; None: every layer has (ALBERT: 1, all layers share)."""
     inner_layers: Annotated[int, AtLeast(1)] = 1
     """How many distinct blocks a layer runs through one after the other (ALBERT's inner groups)."""
     pooler: bool = True
-    """Whether there is a dense tanh layer on the token that stands for the sequence."""
+    """Whether there is a dense tanh layer on the first token of a sequence (XLNet: the last)."""
 
     max_distance: Annotated[int, AtLeast(1)] | None = None
     """Relative positions: larger distances are clamped to it; None for no limit."""
@@ -105,7 +105,7 @@ class EncoderConfig(Bounded):
         return self.layers if self.layer_groups is None else self.layer_groups
 
     def without_dropout(self) -> "EncoderConfig":
-        """The same config with every kind of dropout off."""
+        """The config with dropout, attention dropout and stochastic depth off."""
         return replace(self, dropout=0.0, attention_dropout=0.0, stochastic_depth=0.0)
 
 

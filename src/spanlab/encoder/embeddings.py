@@ -20,7 +20,7 @@ class Embeddings(nn.Module):
         width, rows = config.table_width, config.max_positions + config.position_offset
         self.word = nn.Embedding(config.vocab_size, width)
         self.position = nn.Embedding(rows, width) if config.positions == "learned" else None
-        # Where positions are relative, segments are too: attention compares them.
+        # With relative positions segments are relative too: attention compares them.
         has_table = config.segments and config.positions != "relative"
         self.segment = nn.Embedding(config.segments, width) if has_table else None
         self.norm = build_norm(config.norm, width, config.norm_eps) if config.embedding_norm else None

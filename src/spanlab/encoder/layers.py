@@ -1,4 +1,4 @@
-"""Layers that every encoder and head is built of: activations, norms, dropout, and BERT's initialisation.
+"""Building blocks of all encoders and heads: activations, norms, dropout, and BERT's initialisation.
 
 BERT's own code used the tanh approximation of GELU; the released weights are used with the exact one everywhere
 today, so "gelu" is exact and "gelu_tanh" is what GPT and ALBERT name `gelu_new`.
@@ -29,7 +29,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 def activate_in_place(name: str, x: Tensor) -> Tensor:
-    """The activation written over its input, which must not be needed any more: no memory is allocated."""
+    """Apply an activation in place."""
     if name in {"gelu", "gelu_tanh"}:
         torch.ops.aten.gelu_(x, approximate="tanh" if name == "gelu_tanh" else "none")
         return x
@@ -52,7 +52,7 @@ def build_norm(norm: Literal["layer", "rms"], width: int, eps: float) -> nn.Modu
 def add_linear(residual: Tensor, x: Tensor, linear: nn.Linear) -> Tensor:
     """`residual + linear(x)` with the residual added inside the matrix product: one pass over memory less.
 
-    For inference: there is no gradient, and autocast is not seen. `residual` is (N, D) and stays as it is.
+    For inference: no gradient, and autocast is ignored. `residual` is (N, D) and not modified.
     """
     return torch.add(residual, linear.bias).addmm_(x, linear.weight.t())
 
@@ -61,7 +61,7 @@ _LEVELS = 1 << 16
 
 
 def scaled_mask(shape: torch.Size, p: float, dtype: torch.dtype) -> Tensor:
-    """A CPU tensor that is 0 with probability p, and otherwise what keeps the expectation."""
+    """A CPU tensor that is 0 with probability p and 1 / (1 - p) otherwise."""
     dropped_levels = round(p * _LEVELS)
     return _keep(shape, dropped_levels, dtype).mul_(_LEVELS / (_LEVELS - dropped_levels))
 
@@ -73,7 +73,7 @@ def draw_signs(x: Tensor, p: float) -> Tensor:
 
 
 def _keep(shape: torch.Size, dropped_levels: int, dtype: torch.dtype) -> Tensor:
-    """A CPU tensor that is 0 for so many of 65,536 draws, and 1 for the others."""
+    """A CPU tensor that is 0 with probability dropped_levels / 65,536 and 1 otherwise."""
     count = shape.numel()
     drawn = torch.empty((count + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
     # int16 values are uniform over -32,768..32,767: those below the threshold are dropped. Compared straight into the

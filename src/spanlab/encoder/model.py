@@ -1,7 +1,7 @@
-"""What an encoder is: token ids in, hidden states out, the same interface for every architecture.
+"""The encoder interface: token ids in, hidden states out, the same for every architecture.
 
-A batch comes padded, `input_ids` (B, T) with an `attention_mask`, or packed, `input_ids` (N,) with `lengths` (B,), and
-gives the same numbers either way. Tasks and objectives know this interface; what an encoder is made of, they do not.
+A batch is padded, `input_ids` (B, T) with an `attention_mask`, or packed, `input_ids` (N,) with `lengths` (B,); the
+hidden states are the same either way. Tasks and objectives depend on this interface alone.
 
 Shapes: B sequences, T padded length, N tokens, D width, E width of the embedding tables, H heads, L layers.
 """
@@ -44,7 +44,7 @@ class Encoder(nn.Module, ABC):
 
     config: EncoderConfig
     pooler: nn.Module | None
-    """A dense layer, with tanh behind it, on the token that stands for the sequence."""
+    """A dense layer, followed by tanh, on the first token of a sequence (XLNet: the last)."""
 
     @classmethod
     def from_pretrained(cls, folder_or_id: str | Path, *, revision: str | None = None) -> Self:
@@ -90,7 +90,7 @@ class Encoder(nn.Module, ABC):
 
         Args:
             input_ids: (B, T) or, packed, (N,).
-            attention_mask: (B, T), nonzero where there is a token; none means everywhere.
+            attention_mask: (B, T), nonzero at tokens, zero at padding; None: no padding.
             token_type_ids: segments, shaped like `input_ids`.
             position_ids: shaped like `input_ids`; by default each sequence counts from its start.
             inputs_embeds: (B, T, E) or (N, E) in place of `input_ids`.
@@ -116,7 +116,7 @@ class Encoder(nn.Module, ABC):
         return self.config
 
     def layer_stack(self) -> list[nn.Module]:
-        """The embeddings, then every layer that has weights of its own; empty where they are not told apart."""
+        """The embeddings, then every group of layers with separate weights; empty if they are unknown."""
         return []
 
     def add_pooler(self) -> None:
@@ -126,12 +126,12 @@ class Encoder(nn.Module, ABC):
         self.config = replace(self.config, pooler=True)
 
     def flops_per_token(self, length: int) -> int:
-        """Multiplications and additions that one token of a sequence of `length` tokens costs in a forward pass."""
+        """FLOPs of a forward pass per token of a sequence of `length` tokens."""
         return flops_per_token(self.config, length)
 
 
 def unpack_attention(weights: tuple[Tensor, ...], packing: Packing) -> Tensor:
-    """The weights of each run, (C, H, t, t), as (B, H, T, T) in the user's order; zero where there is padding."""
+    """The weights of each run, (C, H, t, t), as (B, H, T, T) in the caller's order; zero at padding."""
     lengths = packing.sequence_lengths
     padded = len(packing.shape) == 2
     width = packing.shape[1] if padded else max(lengths)

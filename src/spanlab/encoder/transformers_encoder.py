@@ -1,4 +1,4 @@
-"""Any encoder of transformers as an `Encoder`, so that objectives and tasks need not tell them apart.
+"""Any encoder of transformers as an `Encoder`, so that objectives and tasks can use it like any other.
 
 Packed batches are padded on the way in and packed again on the way out. Needs the `hf` extra.
 
@@ -95,13 +95,13 @@ class TransformersEncoder(Encoder):
         for name, tensor in {"head_mask": head_mask, "prefix_lengths": prefix_lengths}.items():
             if tensor is not None:
                 raise InputError(f"{name} is not available for encoders of transformers")
-        given: dict[str, Tensor | None] = {
+        inputs: dict[str, Tensor | None] = {
             "input_ids": input_ids,
             "token_type_ids": token_type_ids,
             "position_ids": position_ids,
             "inputs_embeds": inputs_embeds,
         }
-        tensors = {name: tensor for name, tensor in given.items() if tensor is not None}
+        tensors = {name: tensor for name, tensor in inputs.items() if tensor is not None}
         if lengths is not None:
             tensors = {name: _pad(tensor, lengths) for name, tensor in tensors.items()}
             attention_mask = torch.arange(int(lengths.max()), device=lengths.device) < lengths[:, None]
@@ -143,7 +143,7 @@ def _pad(x: Tensor, lengths_B: Tensor) -> Tensor:
 
 
 def _restorer(mask_BT: Tensor, *, packed: bool) -> Any:  # noqa: ANN401 (a function of one tensor)
-    """What turns their padded hidden states into ours: zeros at padding, or the tokens alone in a row."""
+    """A function from padded hidden states to the caller's layout: zeros at padding, or packed."""
     mask_BT = mask_BT != 0
     pack(mask_BT)  # raises on empty sequences
 

@@ -58,7 +58,7 @@ class HuggingFaceLayout:
     """Keys of `config.json` beside `config_keys`, or with another value than our field's."""
 
     prefix: str
-    """What the encoder's weight names begin with inside a model with heads."""
+    """The prefix of the encoder's weight names in a model with heads."""
     encoder: tuple[WeightRule, ...]
     heads: Mapping[str, tuple[WeightRule, ...]]
     """By the name of the objective or task head; our names are relative to the head."""
@@ -80,7 +80,7 @@ class HuggingFaceLayout:
 
 @dataclass(frozen=True, kw_only=True)
 class Architecture:
-    """All that makes an architecture itself."""
+    """Everything that is specific to an architecture."""
 
     name: str
     """`EncoderConfig.architecture`, and the `model_type` of its Hugging Face folders."""
@@ -93,11 +93,11 @@ class Architecture:
     has_pooled_head: bool = False
     """Whether the sequence head is one layer on the pooler; otherwise it brings a dense layer before the last."""
     sequence_head_activation: str = "tanh"
-    """Of that dense layer."""
+    """The activation of that dense layer."""
     mlm_head_activation: str | None = None
-    """Of the MLM head; None: the same as inside the encoder."""
+    """The activation of the MLM head; None: the encoder's."""
     pools_last_token: bool = False
-    """Whether the token that stands for the sequence is its last."""
+    """Whether the last token of a sequence is pooled, not the first."""
 
 
 def task_head_rules(*, dense: bool = False) -> dict[str, tuple[WeightRule, ...]]:

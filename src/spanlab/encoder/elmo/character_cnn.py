@@ -1,7 +1,7 @@
 """A word's vector from its characters: convolutions of several widths, the strongest response of each, highway layers.
 
-Kim et al. 2016, with ELMo's sizes. What enters are rows of character ids with padding at their ends, what leaves is one
-vector a word.
+Kim et al. 2016, with ELMo's sizes. Rows of character ids, padded at the end, go in; one vector per word
+comes out.
 
 Shapes: U words, L characters of a row, A width of a character's vector, F filters, P width of a word's vector.
 """

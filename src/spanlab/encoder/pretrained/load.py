@@ -1,8 +1,9 @@
-"""A model folder in: Hugging Face layout, or our own for encoders that no transformers class can hold.
+"""Loading: a model folder in, an encoder with its heads out.
 
-What transformers has a name for is in `model.safetensors` (or its sharded or `.bin` forms) under that name, everything
-else (the span boundary head, heads that the saved class does not hold) in `heads.safetensors`. Every weight of the
-encoder must be there and fit; a weight that belongs to nothing is reported by name.
+Folders have the Hugging Face layout, or our own for encoders that no transformers class can hold. What transformers has
+a name for is in `model.safetensors` (or its sharded or `.bin` forms) under that name, everything else (the span boundary
+head, heads that the saved class does not hold) in `heads.safetensors`. Every weight of the encoder must be there and
+fit; a weight that belongs to nothing is reported by name.
 """
 
 import json
@@ -247,7 +248,7 @@ def _fill(module: nn.Module, state: State, folder: Path | None, part: str = "") 
     for name, tensor in expected_state.items():
         if tensor.shape != state[name].shape:
             actual, expected = tuple(state[name].shape), tuple(tensor.shape)
-            raise WeightsError(f"weight '{part}{name}' is {actual} and the config asks for {expected}", path=folder)
+            raise WeightsError(f"weight '{part}{name}' has shape {actual}, but the config says {expected}", path=folder)
     module.load_state_dict({name: state[name] for name in expected_state})
 
 

@@ -1,4 +1,4 @@
-"""From a folder or a repository id to a model folder on disk: as given, of a run, or downloaded from the hub."""
+"""A path or a hub id in, a model folder on disk out: the folder itself, the `model/` of a run, or a download."""
 
 import re
 from pathlib import Path
@@ -15,7 +15,7 @@ def locate_model(folder_or_id: str | Path, *, revision: str | None = None) -> Pa
     if folder.is_dir():
         return _model_folder(folder)
     if folder.exists():
-        raise InputError("this is a file, not a model folder", path=folder, fix="spanlab convert reads single files")
+        raise InputError("this is a file, not a model folder", path=folder, fix="convert it with spanlab convert")
     if isinstance(folder_or_id, str) and _HUB_ID.match(folder_or_id):
         return _model_folder(_download(folder_or_id, revision))
     raise InputError("no such model folder", path=folder)

@@ -1,4 +1,4 @@
-"""A model folder out: it loads in transformers without warnings, and here with everything it had.
+"""Saving: an encoder with its heads in, a model folder out that transformers and SpanLab load.
 
 An encoder that no transformers class can hold is saved under our own names, and its `config.json` says so. A
 `TransformersEncoder` is saved by transformers, with our heads beside it.

@@ -1,7 +1,7 @@
-"""What the tokens of a batch, and the positions to be predicted, may attend to.
+"""Attention masks of XLNet's two streams: an order of prediction and segments in, additive masks out.
 
-The content stream attends to what the order allows and to itself; the query stream to what the order allows and not to
-itself. Memory is always visible and counts as segment 0.
+In the content stream a token attends to what the order allows and to itself, in the query stream not to itself.
+Memory is always visible and counts as segment 0.
 
 Shapes: B sequences, T tokens of each, M memory, S keys (M + T), Q queries, K predicted positions of each sequence.
 """

@@ -42,7 +42,7 @@ def distance_table(
 
 @dataclass(frozen=True, kw_only=True)
 class RelativeContext:
-    """What attention needs to know of the batch, the same for every layer."""
+    """Properties of the batch that attention needs, the same for every layer."""
 
     runs: tuple[Run, ...]
     distances_GRD: Tensor
