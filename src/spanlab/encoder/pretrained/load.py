@@ -1,7 +1,7 @@
 """Loading: a model folder in, an encoder with its heads out.
 
 Folders have the Hugging Face layout, or our own for encoders that no transformers class can hold. What transformers has
-a name for is in `model.safetensors` (or its sharded or `.bin` forms) under that name, everything else (the span boundary
+a name for is in `model.safetensors` (or its sharded or `.bin` forms) under that name, all else (the span boundary
 head, heads that the saved class does not hold) in `heads.safetensors`. Every weight of the encoder must be there and
 fit; a weight that belongs to nothing is reported by name.
 """
