@@ -155,7 +155,7 @@ def test_a_broken_document_does_not_hide_the_next(tmp_path: Path) -> None:
     assert first.line == 5
     assert "closes a mention that was not opened" in first.cause
     assert isinstance(second, InputError)
-    assert "no sentence" in second.cause
+    assert "has no words" in second.cause
     assert second.line == 11
     assert isinstance(third, Row)
     assert third.values["id"] == "bc/one"

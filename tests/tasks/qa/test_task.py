@@ -61,7 +61,7 @@ def test_what_is_encoded_is_decoded(length: int) -> None:
 @pytest.mark.parametrize("head", ["pointers", "span"])
 def test_it_learns(head: str) -> None:
     task, examples = fit([*ROWS, SILENT], head=head, max_answer=6)
-    encoder, head_module = train_head(task, examples, windower(), steps=80)
+    encoder, head_module = train_head(task, examples, windower(), steps=160)
     results = predict(task, encoder, head_module, examples, windower())
     assert task.score(examples, results).metrics["f1"] == 100.0
     assert all(len(result.nbest) == 20 for result in results)
