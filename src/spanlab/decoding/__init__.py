@@ -1,1 +1,1 @@
-"""Token ids in, token ids out: a causal encoder goes on with prompts, by greedy search, sampling or beam search."""
+"""Text generation with a causal encoder: token ids in, token ids out, by greedy search, sampling or beam search."""
