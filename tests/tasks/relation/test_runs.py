@@ -84,7 +84,7 @@ def test_from_sample_data_to_triples_on_the_command_line(tiny_model: Path, tmp_p
     for arguments, words in (
         (("--triples", str(table)), "file exists"),
         (("--triples", str(tmp_path / "triples.txt")), ".csv or .nt"),
-        (("--coref", str(tmp_path / "run")), "give --triples"),
+        (("--coref", str(tmp_path / "run")), "add --triples"),
         (("--triples", str(tmp_path / "x.nt"), "--coref", str(tmp_path / "run")), "not a coreference model"),
     ):
         refused = run_here(*predict, *arguments)
