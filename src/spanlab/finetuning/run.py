@@ -17,7 +17,6 @@ from torch import nn
 from spanlab.config import to_mapping
 from spanlab.encoder import load_model
 from spanlab.encoder.block import Block
-from spanlab.encoder.flops import flops_per_token
 from spanlab.encoder.pretrained import class_of, locate_model
 from spanlab.errors import ConfigError, did_you_mean
 from spanlab.finetuning.batches import PROPORTIONAL, UNIFORM, MixedBatches
@@ -143,7 +142,7 @@ class FinetuningRun:
             primary=primary if self._scored else "loss",
             higher_is_better=bool(self._scored),
             shard_layers=Block,
-            flops_per_token=self._passes() * flops_per_token(self.encoder.config, mean_length),
+            flops_per_token=self._passes() * self.encoder.flops_per_token(mean_length),
             find_unused_parameters=self._from_list,
         )
 

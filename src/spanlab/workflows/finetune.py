@@ -25,10 +25,8 @@ from spanlab.training.loop import Training
 from spanlab.training.records import Record
 from spanlab.training.run_folder import METRICS, STATUS, RunFolder
 from spanlab.training.threads import choose_threads, restore_threads
-from spanlab.workflows.run import RunResult, run_training, write_report
+from spanlab.workflows.run import OnRecord, OnStart, RunResult, run_training, write_report
 
-OnStart = Callable[[Training[Any], tuple[str, ...]], None]
-OnRecord = Callable[[Record], None]
 LEARNING_RATES = (5e-6, 1e-5, 2e-5, 3e-5, 5e-5)
 """The grid that SpanBERT's paper searched."""
 

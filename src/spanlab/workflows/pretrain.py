@@ -5,7 +5,7 @@ The same function runs in one process, in each process that torchrun starts, and
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,13 +28,10 @@ from spanlab.pretraining.build import WeightedCorpus, build_training_spec
 from spanlab.pretraining.recipe import Recipe, load_recipe, with_current_names
 from spanlab.training.distributed import current_process, process_group
 from spanlab.training.loop import Training
-from spanlab.training.records import Record
 from spanlab.training.run_folder import RunFolder
 from spanlab.training.threads import choose_threads, restore_threads
-from spanlab.workflows.run import Moment, RunResult, run_training
+from spanlab.workflows.run import Moment, OnRecord, OnStart, RunResult, run_training
 
-OnStart = Callable[[Training[Any], tuple[str, ...]], None]
-OnRecord = Callable[[Record], None]
 FILLINGS = "fillings.json"
 _SAMPLES, _CONTEXT, _MASKS = 4, 24, 3
 """Fill-mask samples, tokens of context on each side, masks in each."""

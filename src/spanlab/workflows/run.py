@@ -18,6 +18,9 @@ from spanlab.training.run_folder import REPORT
 from spanlab.training.trackers import open_trackers
 
 Moment = Literal["before", "after"]
+OnStart = Callable[[Training[Any], tuple[str, ...]], None]
+"""Called before the first step with the training and its notes."""
+OnRecord = Callable[[Record], None]
 OnBeginAndEnd = Callable[[nn.Module, Path, Moment], None]
 FIX_FULL_DISK = "free some space and continue with --resume; the last checkpoint is intact"
 
