@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import shutil
+import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -34,6 +35,15 @@ def rename(path: Path, target: Path) -> None:
 def write_json(path: Path, mapping: Mapping[str, Any]) -> None:
     """Write one JSON object, indented."""
     write_atomically(path, (json.dumps(mapping, indent=2, ensure_ascii=False) + "\n").encode())
+
+
+def follow_umask(path: Path) -> None:
+    """Give a file that another library created, with permissions of its own choice, those of any new file beside it."""
+    probe = path.with_name(f"{path.name}.mode")  # asking for the umask itself means changing it, for all threads
+    with probe.open("wb") as file:
+        mode = os.fstat(file.fileno()).st_mode
+    probe.unlink()
+    path.chmod(stat.S_IMODE(mode))
 
 
 def sha256_of(path: Path) -> str:

@@ -23,6 +23,7 @@ from spanlab.finetuning.batches import PROPORTIONAL, UNIFORM, MixedBatches
 from spanlab.finetuning.config import MultitaskConfig, RunConfig
 from spanlab.finetuning.multitask import check_task_name, read_task_list, task_config
 from spanlab.finetuning.task_data import TaskData, TaskEntry
+from spanlab.markdown import plain
 from spanlab.tasks.adapters import TaskAdapterConfig, TaskAdapters, adapt
 from spanlab.tasks.base import Head
 from spanlab.tasks.card import CardFacts, CardTask, task_section, write_card, write_shared_card
@@ -203,7 +204,7 @@ class FinetuningRun:
         settings, data = to_mapping(self.config), self.tasks[0]
         if self._add_as is not None:
             path = self._folder / "README.md"
-            card = path.read_text(encoding="utf-8").rstrip() if path.is_file() else f"# {self._folder.name}"
+            card = path.read_text(encoding="utf-8").rstrip() if path.is_file() else f"# {plain(self._folder.name)}"
             facts = data.card_facts(self._model, settings)
             section = task_section(CardTask(name=data.name, task=data.task, facts=facts, scores=data.scores))
             return f"{card}\n\n{section}\n"

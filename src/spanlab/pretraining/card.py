@@ -3,6 +3,7 @@
 import yaml
 
 from spanlab.config import to_mapping
+from spanlab.markdown import code_block, plain
 from spanlab.pretraining.methods import PAIR_BLOCKS
 from spanlab.pretraining.recipe import Recipe
 from spanlab.version import __version__
@@ -21,13 +22,14 @@ def write_card(recipe: Recipe, corpora: list[str], tokens: int) -> str:
         front["pipeline_tag"] = recipe.method.pipeline_tag
     masks = f"{recipe.masking.law} masks, {recipe.masking.ratio:.0%} of the tokens"
     weights = ", ".join(f"{name} {recipe.objectives[name]:g}" for name in objectives)
+    names = ", ".join(map(plain, corpora))
     lines = [
         "---",
         yaml.safe_dump(front, sort_keys=False).strip(),
         "---",
-        f"# {recipe.system} {recipe.size}",
+        f"# {plain(recipe.system)} {plain(recipe.size)}",
         "",
-        f"Pre-trained with SpanLab {__version__} on {', '.join(corpora)} ({tokens:,} tokens), seed {recipe.seed}.",
+        f"Pre-trained with SpanLab {__version__} on {names} ({tokens:,} tokens), seed {recipe.seed}.",
         "",
         f"- objectives: {weights}",
         f"- corruption: {_CORRUPTION.get(recipe.corruption, masks)}",
@@ -43,9 +45,7 @@ def write_card(recipe: Recipe, corpora: list[str], tokens: int) -> str:
         "",
         "## Settings",
         "",
-        "```yaml",
-        yaml.safe_dump(to_mapping(recipe), sort_keys=False, allow_unicode=True).strip(),
-        "```",
+        code_block(yaml.safe_dump(to_mapping(recipe), sort_keys=False, allow_unicode=True).strip(), "yaml"),
         "",
     ]
     return "\n".join(lines)

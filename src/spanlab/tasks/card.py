@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from spanlab.markdown import code, code_block, plain
 from spanlab.tasks.base import AnyTask
 from spanlab.tasks.result import Scores
 from spanlab.version import __version__
@@ -37,9 +38,9 @@ class CardFacts:
 
 def write_card(task: AnyTask, facts: CardFacts, scores: Scores | None) -> str:
     """The card of a model for one task."""
-    parts = [_front_matter(task), f"# {task.name.capitalize()} from {facts.base}", _about(task, facts)]
+    parts = [_front_matter(task), f"# {task.name.capitalize()} from {plain(facts.base)}", _about(task, facts)]
     if scores is not None:
-        parts += [f"## Scores on {facts.dev}", _metrics(scores)]
+        parts += [f"## Scores on {plain(str(facts.dev))}", _metrics(scores)]
     if scores is not None and scores.per_label:
         parts += ["## Scores by label", _per_label(scores)]
     parts += ["## Use", _code("results = model.predict(inputs)")]
@@ -64,12 +65,12 @@ def write_shared_card(tasks: Sequence[CardTask], facts: CardFacts) -> str:
     """The card of a model for several tasks; `facts` are those of the whole run."""
     parts = [
         _front_matter(*(section.task for section in tasks)),
-        f"# {len(tasks)} tasks on {facts.base}",
+        f"# {len(tasks)} tasks on {plain(facts.base)}",
         f"Fine-tuned by SpanLab {__version__} on {facts.examples} examples of {len(tasks)} tasks, with one encoder.",
         _overview(tasks),
         *map(task_section, tasks),
         "## Use",
-        _code(f'results = model.predict(inputs, task="{tasks[0].name}")  # or task="all"'),
+        _code(f'results = model.predict(inputs, task={json.dumps(tasks[0].name)})  # or task="all"'),
         "## Settings",
         _settings(facts),
     ]
@@ -78,9 +79,9 @@ def write_shared_card(tasks: Sequence[CardTask], facts: CardFacts) -> str:
 
 def task_section(section: CardTask) -> str:
     """The section of one of several tasks."""
-    parts = [f"## Task `{section.name}`: {section.task.name}", _about(section.task, section.facts)]
+    parts = [f"## Task {code(section.name)}: {section.task.name}", _about(section.task, section.facts)]
     if section.scores is not None:
-        parts += [f"### Scores on {section.facts.dev}", _metrics(section.scores)]
+        parts += [f"### Scores on {plain(str(section.facts.dev))}", _metrics(section.scores)]
         parts += [_per_label(section.scores)] if section.scores.per_label else []
     return "\n\n".join(parts)
 
@@ -90,12 +91,12 @@ def _overview(tasks: Sequence[CardTask]) -> str:
     for section in tasks:
         scores, primary = section.scores, section.task.primary
         score = "" if scores is None else f"{primary} {scores.metrics[primary]:.2f}"
-        rows.append(f"| `{section.name}` | {section.task.name} | {section.facts.examples} | {score} |")
+        rows.append(f"| {code(section.name, cell=True)} | {section.task.name} | {section.facts.examples} | {score} |")
     return "\n".join(["| name | task | examples | on dev |", "|---|---|---|---|", *rows])
 
 
 def _code(call: str) -> str:
-    return "\n".join(["```python", "import spanlab", "", "model = spanlab.load(FOLDER)", call, "```"])
+    return code_block("\n".join(["import spanlab", "", "model = spanlab.load(FOLDER)", call]), "python")
 
 
 def _front_matter(*tasks: AnyTask) -> str:
@@ -108,13 +109,13 @@ def _front_matter(*tasks: AnyTask) -> str:
 
 def _about(task: AnyTask, facts: CardFacts) -> str:
     dropped = sum(facts.dropped.values())
-    reasons = ", ".join(f"{count} {problem}" for problem, count in facts.dropped.items())
+    reasons = ", ".join(f"{count} {plain(problem)}" for problem, count in facts.dropped.items())
     note = f" ({dropped} were left out: {reasons})" if dropped else ""
-    sentences = [f"Fine-tuned by SpanLab {__version__} on {facts.examples} examples of {facts.train}{note}."]
+    sentences = [f"Fine-tuned by SpanLab {__version__} on {facts.examples} examples of {plain(facts.train)}{note}."]
     if task.fitted.labels:
-        sentences.append(f"Labels: {', '.join(f'`{label}`' for label in task.fitted.labels)}.")
+        sentences.append(f"Labels: {', '.join(map(code, task.fitted.labels))}.")
     if task.fitted.thresholds:
-        thresholds = ", ".join(f"{name} {value:g}" for name, value in task.fitted.thresholds.items())
+        thresholds = ", ".join(f"{plain(name)} {value:g}" for name, value in task.fitted.thresholds.items())
         sentences.append(f"Thresholds, tuned on dev: {thresholds}.")
     return "\n".join(sentences)
 
@@ -126,11 +127,11 @@ def _metrics(scores: Scores) -> str:
 
 def _per_label(scores: Scores) -> str:
     rows = [
-        f"| {label} | {row.precision:.2f} | {row.recall:.2f} | {row.f1:.2f} | {row.support} |"
+        f"| {plain(label)} | {row.precision:.2f} | {row.recall:.2f} | {row.f1:.2f} | {row.support} |"
         for label, row in scores.per_label.items()
     ]
     return "\n".join(["| label | precision | recall | F1 | examples |", "|---|---|---|---|---|", *rows])
 
 
 def _settings(facts: CardFacts) -> str:
-    return f"```json\n{json.dumps(facts.settings, indent=2, ensure_ascii=False)}\n```"
+    return code_block(json.dumps(facts.settings, indent=2, ensure_ascii=False), "json")

@@ -11,7 +11,6 @@ report.html       all of it as a page
 
 import json
 import shutil
-import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -132,10 +131,10 @@ class RunFolder:
         repair_folder(self.model)
         for partial in self.path.glob(".model-*"):  # of an export that was killed
             shutil.rmtree(partial)
-        new = Path(tempfile.mkdtemp(prefix=".model-", dir=self.path))
+        new = self.path / ".model-new"  # of this process alone, which holds the run's lock
+        new.mkdir()
         try:
             export(new)
-            new.chmod(0o755)  # mkdtemp gives access to the owner only
             replace_folder(new, self.model)
         finally:
             shutil.rmtree(new, ignore_errors=True)

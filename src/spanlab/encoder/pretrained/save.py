@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import nn
 
-from spanlab.atomic_io import write_json
+from spanlab.atomic_io import follow_umask, write_json
 from spanlab.config import to_mapping
 from spanlab.encoder.architectures import HuggingFaceLayout
 from spanlab.encoder.config import EncoderConfig
@@ -76,6 +76,8 @@ def save_model(
     if isinstance(encoder, TransformersEncoder):
         with quiet_transformers():
             encoder.model.save_pretrained(folder)
+        for weights in folder.glob("*.safetensors"):
+            follow_umask(weights)
         _write_extra(folder, {**head_state(heads, heads), **task_weights}, description)
     else:
         main, extra, config = _parts(encoder, heads)

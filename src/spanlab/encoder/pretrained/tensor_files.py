@@ -15,6 +15,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from spanlab.atomic_io import follow_umask
 from spanlab.errors import WeightsError
 
 SINGLE_FILES = ("model.safetensors", "pytorch_model.bin")
@@ -83,7 +84,7 @@ def write_file(path: Path, tensors: Mapping[str, Tensor]) -> None:
     partial = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         save_file({name: tensor.detach().cpu() for name, tensor in tensors.items()}, partial, {"format": "pt"})
-        partial.chmod(path.parent.stat().st_mode & 0o666)  # safetensors makes it readable for one user only
+        follow_umask(partial)  # safetensors makes it readable for one user only
         partial.replace(path)
     except SafetensorError as error:
         # On a full disk safetensors raises its own error, with the system's error number in the message.
