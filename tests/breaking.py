@@ -1,6 +1,9 @@
 """Operations that break at a chosen moment, as a kill or a full disk breaks them."""
 
-from collections.abc import Callable
+import resource
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 
@@ -26,3 +29,16 @@ class Fuse:
             return operation(*arguments, **options)
 
         return guarded
+
+
+@contextmanager
+def file_size_limit(size: int) -> Iterator[None]:
+    """No file may grow beyond `size` bytes, as on a disk that is full; needs no file system of its own."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)

@@ -7,23 +7,86 @@ import os
 import shutil
 import stat
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from spanlab.errors import InputError
 
 _PARTIAL = ".partial"
+_STAGE = ".unfinished"
+
+
+@contextmanager
+def open_atomically(path: Path) -> Iterator[BinaryIO]:
+    """A file to write to, which replaces `path` at the end; after an error nothing of it is left.
+
+    Readers see the old content or the new, and the new survives a power cut. What is not a regular file, such as
+    /dev/stdout or a pipe, is written directly.
+    """
+    if path.exists() and not path.is_file():
+        with path.open("wb") as device:
+            yield device
+        return
+    path = path.resolve() if path.is_symlink() else path
+    partial = path.with_name(path.name + _PARTIAL)
+    try:
+        with partial.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        rename(partial, path)
+    except BaseException as error:
+        with suppress(OSError):
+            partial.unlink()
+        if isinstance(error, OSError) and str(error.filename) in {"None", str(partial)}:
+            # A failed write does not say which file it was, and nobody knows the file by its temporary name.
+            raise OSError(error.errno, error.strerror, str(path)) from None
+        raise
 
 
 def write_atomically(path: Path, data: bytes) -> None:
     """Write a file so that readers see the old content or the new, and the new survives a power cut."""
-    partial = path.with_name(path.name + _PARTIAL)
-    with partial.open("wb") as file:
+    with open_atomically(path) as file:
         file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    rename(partial, path)
+
+
+@contextmanager
+def staged_folder(target: Path) -> Iterator[Path]:
+    """A folder to write into, whose files move to `target` at the end; after an error nothing of them is left.
+
+    Other files in `target` stay. The folder is inside `target`, which may be a file system of its own.
+    """
+    created = [folder for folder in (target, *target.parents) if not folder.exists()]  # the deepest first
+    stage = target / _STAGE
+    try:
+        shutil.rmtree(stage, ignore_errors=True)
+        stage.mkdir(parents=True)
+        yield stage
+        fsync_folder(stage)
+        for path in sorted(stage.rglob("*")):
+            place = target / path.relative_to(stage)
+            if path.is_dir():
+                place.mkdir(exist_ok=True)
+            else:
+                rename(path, place)
+        created = []
+    except OSError as error:
+        named = str(target) if error.filename is None else str(error.filename).replace(f"{_STAGE}{os.sep}", "")
+        raise OSError(error.errno, error.strerror, named) from None
+    finally:
+        shutil.rmtree(stage, ignore_errors=True)
+        for folder in created:
+            with suppress(OSError):
+                folder.rmdir()
+
+
+def write_files(folder: Path, contents: Mapping[str, str]) -> None:
+    """Write several text files, by their paths relative to `folder`, all of them or none."""
+    with staged_folder(folder) as stage:
+        for name, text in contents.items():
+            (stage / name).parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(stage / name, text.encode())
 
 
 def rename(path: Path, target: Path) -> None:
@@ -95,7 +158,9 @@ def _old_name(target: Path) -> Path:
 
 def check_new_folder(folder: Path, *, overwrite: bool) -> None:
     """Raise where an output folder is not empty and may not be overwritten."""
-    if not overwrite and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    if overwrite or not folder.exists():
+        return
+    if not folder.is_dir() or any(path.name != _STAGE for path in folder.iterdir()):
         raise InputError("exists and is not empty", path=folder, fix="choose another folder, or use --overwrite")
 
 
@@ -134,14 +199,23 @@ def locked(path: Path, refusal: str) -> Iterator[None]:
         yield
 
 
+def disk_problem(error: OSError) -> str | None:
+    """What a disk that takes no more data is to be called; None for any other error."""
+    return {
+        errno.ENOSPC: "the disk is full",
+        errno.EDQUOT: "the disk quota is used up",
+        errno.EFBIG: "the file is larger than this disk or account allows",
+    }.get(error.errno or 0)
+
+
 @contextmanager
 def readable_disk_errors(folder: Path, fix: str) -> Iterator[None]:
     """Turn errors of a full disk or a wrong path into an `InputError`."""
     try:
         yield
     except OSError as error:
-        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
-            raise InputError("the disk is full", path=folder, fix=fix) from None
+        if (problem := disk_problem(error)) is not None:
+            raise InputError(problem, path=folder, fix=fix) from None
         if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError | NotADirectoryError):
             raise InputError(str(error.strerror).lower(), path=error.filename) from None
         raise

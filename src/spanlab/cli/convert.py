@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from spanlab.atomic_io import check_new_folder
+from spanlab.atomic_io import check_new_folder, staged_folder
 from spanlab.cli.output import note, print_json
 from spanlab.errors import InputError
 
@@ -36,7 +36,8 @@ def convert(
         folder = locate_model(source)
         model = load_model(folder)
         tokenizer = tokenizer or folder
-    save_model(out, model.encoder, model.heads, tokenizer_folder=tokenizer)
+    with staged_folder(out) as new:
+        save_model(new, model.encoder, model.heads, tokenizer_folder=tokenizer)
     if as_json:
         print_json({"folder": str(out), "heads": sorted(model.heads), "unexpected": list(model.report.unexpected)})
         return

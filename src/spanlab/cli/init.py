@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from spanlab.atomic_io import check_new_folder
 from spanlab.cli.output import print_json
 
 if TYPE_CHECKING:
@@ -34,40 +35,42 @@ def init(
     from spanlab.config import to_mapping
     from spanlab.finetuning.config import resolve_run_config
     from spanlab.samples import load
-    from spanlab.samples.export import Selection, export
+    from spanlab.samples.export import Selection, build_files, write_exported
 
+    check_new_folder(folder, overwrite=overwrite)
     settings = yaml.safe_dump(to_mapping(resolve_run_config(task, {})), sort_keys=False, allow_unicode=True)
     selection = Selection(language=language, format="jsonl")
     if task == "multitask":
-        files, options = _export_multitask(folder, selection, overwrite=overwrite), f"--train {folder}/tasks.yaml"
+        texts, others = _multitask_files(folder, selection)
+        options = f"--train {folder}/tasks.yaml"
     else:
-        files = export(load(), task, folder, selection, overwrite=overwrite)
+        texts, others = build_files(load(), task, folder, selection), {}
         options = f"--train {folder}/train.jsonl --dev {folder}/dev.jsonl"
     config = folder / "config.yaml"
-    config.write_text(_CONFIG.format(task=task, folder=folder, options=options, settings=settings), encoding="utf-8")
+    others[config.name] = _CONFIG.format(task=task, folder=folder, options=options, settings=settings)
+    write_exported(folder, texts, others)
     if as_json:
-        print_json({"task": task, "config": str(config), "files": {str(file.path): file.examples for file in files}})
+        print_json({"task": task, "config": str(config), "files": {str(file.path): file.examples for file in texts}})
         return
-    for file in files:
+    for file in texts:
         typer.echo(f"{file.path}: {file.examples} examples")
     typer.echo(f"{config}: all settings, and the command that uses them")
 
 
-def _export_multitask(folder: Path, selection: "Selection", *, overwrite: bool) -> "tuple[ExportedFile, ...]":
-    """Write the files of each task to a subfolder, and tasks.yaml that lists them."""
+def _multitask_files(folder: Path, selection: "Selection") -> "tuple[dict[ExportedFile, str], dict[str, str]]":
+    """The files of each task, in a subfolder, and tasks.yaml that lists them."""
     import yaml
 
     from spanlab.samples import load
-    from spanlab.samples.export import export
+    from spanlab.samples.export import build_files
 
     entries: list[dict[str, object]] = []
-    files: tuple[ExportedFile, ...] = ()
+    texts: dict[ExportedFile, str] = {}
     for name, task in _MULTITASK.items():
-        files += export(load(), task, folder / name, selection, overwrite=overwrite)
+        texts |= build_files(load(), task, folder / name, selection)
         entries.append({"name": name, "task": task, "train": f"{name}/train.jsonl", "dev": f"{name}/dev.jsonl"})
         if task == "ner":
             # Some entities are nested; in Chinese and Korean texts the units are characters.
             wide = {} if selection.language == "en" else {"span": {"max_width": 48}}
             entries[-1]["settings"] = {"head": "span", **wide}
-    (folder / "tasks.yaml").write_text(yaml.safe_dump(entries, sort_keys=False), encoding="utf-8")
-    return files
+    return texts, {"tasks.yaml": yaml.safe_dump(entries, sort_keys=False)}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from spanlab.atomic_io import write_atomically
 from spanlab.cli.output import note, print_json, print_table
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def masks(
     settings = load_recipe(recipe, overrides or [])
     examples = Examples(PreparedCorpus.open(data), settings)
     if svg is not None:
-        svg.write_text(visibility_svg(report_visibility(examples, epoch=epoch)), encoding="utf-8")
+        write_atomically(svg, visibility_svg(report_visibility(examples, epoch=epoch)).encode())
         note(f"wrote {svg}")
     if settings.corruption is None:
         _show_visibility(examples, blocks, epoch, html, as_json=as_json)
@@ -73,7 +74,7 @@ def _show_masks(examples: "Examples", blocks: int, epoch: int, html: Path | None
 
     report = report_masks(examples, blocks=blocks, epoch=epoch)
     if html is not None:
-        html.write_text(masks_page(report), encoding="utf-8")
+        write_atomically(html, masks_page(report).encode())
         note(f"wrote {html}")
     if as_json:
         seen_share = report_visibility(examples, epoch=epoch).seen_share
@@ -88,7 +89,7 @@ def _show_visibility(examples: "Examples", blocks: int, epoch: int, html: Path |
 
     report = report_visibility(examples, blocks=blocks, epoch=epoch)
     if html is not None:
-        html.write_text(visibility_page(report), encoding="utf-8")
+        write_atomically(html, visibility_page(report).encode())
         note(f"wrote {html}")
     if as_json:
         shares = {"predicted_share": report.predicted_share, "seen_share": report.seen_share}
@@ -103,7 +104,7 @@ def _show_orders(examples: "Examples", blocks: int, epoch: int, html: Path | Non
 
     report = report_orders(examples, blocks=blocks, epoch=epoch)
     if html is not None:
-        html.write_text(orders_page(report), encoding="utf-8")
+        write_atomically(html, orders_page(report).encode())
         note(f"wrote {html}")
     if as_json:
         shares = {"predicted_share": report.predicted_share, "seen_share": report.seen_share}

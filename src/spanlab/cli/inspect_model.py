@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from spanlab.atomic_io import write_atomically
 from spanlab.cli.options import ModelArgument
 from spanlab.cli.output import note, print_json, print_table
 
@@ -79,7 +80,7 @@ def attention(
     report = look_at_attention(model, text)
     weights_TT = report.head(layer, head)
     if html is not None:
-        html.write_text(attention_page(report), encoding="utf-8")
+        write_atomically(html, attention_page(report).encode())
         note(f"wrote {html}")
     if as_json:
         print_json({"tokens": report.tokens, "layer": layer, "head": head, "weights": weights_TT.tolist()})

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from spanlab.atomic_io import disk_problem
 from spanlab.cli import (
     almanac,
     convert,
@@ -89,6 +90,10 @@ def main() -> None:
         typer.echo(f"spanlab: {error}", err=True)
         sys.exit(1)
     except OSError as error:
+        problem = disk_problem(error)
+        if problem is not None and error.filename:
+            typer.echo(f"spanlab: {error.filename}: {problem}; free some space and run the command again", err=True)
+            sys.exit(2)
         path = f"{error.filename}: " if error.filename else ""
         typer.echo(f"spanlab: {path}{error.strerror or error}", err=True)
         sys.exit(2 if isinstance(error, _WRONG_PATH) else 1)

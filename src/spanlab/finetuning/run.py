@@ -14,6 +14,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from spanlab.atomic_io import write_atomically
 from spanlab.config import to_mapping
 from spanlab.encoder import load_model
 from spanlab.encoder.block import Block
@@ -197,7 +198,7 @@ class FinetuningRun:
                 adapters={**existing.adapters, **adapters},
             )
         save_task_model(folder, model)
-        (folder / "README.md").write_text(self._card(network), encoding="utf-8")
+        write_atomically(folder / "README.md", self._card(network).encode())
 
     def _card(self, network: MultiTaskNetwork) -> str:
         """The model card; an added task is a section at the end of the card that the model has."""

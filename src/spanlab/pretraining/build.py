@@ -6,6 +6,7 @@ from pathlib import Path
 
 from torch import nn
 
+from spanlab.atomic_io import write_atomically
 from spanlab.corpus import PreparedCorpus
 from spanlab.corruption import ExampleBatch
 from spanlab.encoder import ElmoEncoder, Encoder, save_model
@@ -67,7 +68,7 @@ def build_training_spec(
     def export(model: nn.Module, folder: Path) -> None:
         save_criterion(folder, model, recipe.system)
         tokenizer.save(folder)
-        (folder / "README.md").write_text(card, encoding="utf-8")
+        write_atomically(folder / "README.md", card.encode())
 
     spec = TrainingSpec(
         criterion=criterion,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
-from spanlab.atomic_io import check_new_folder
+from spanlab.atomic_io import check_new_folder, disk_problem, write_files
 from spanlab.errors import InputError, did_you_mean
 from spanlab.samples import formats
 from spanlab.samples.formats import Record, json_lines, table
@@ -59,21 +59,25 @@ def export(
 ) -> tuple[ExportedFile, ...]:
     """Write the examples of a task to `out`; a split without any gets no file."""
     check_new_folder(out, overwrite=overwrite)
-    texts = _build(passages, task, out, selection)
-    if not texts:
-        raise InputError(
-            f"no passage has an example of {task} in this selection", fix="choose another split or language"
-        )
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        for file, text in texts.items():
-            file.path.write_text(text, encoding="utf-8", newline="\n")
-    except OSError as error:
-        raise InputError(f"cannot be written ({error.strerror})", path=out, fix="choose another --out") from error
+    texts = build_files(passages, task, out, selection)
+    write_exported(out, texts, {})
     return tuple(texts)
 
 
-def _build(passages: Sequence[Passage], task: str, out: Path, selection: Selection) -> dict[ExportedFile, str]:
+def write_exported(out: Path, texts: Mapping[ExportedFile, str], others: Mapping[str, str]) -> None:
+    """Write exported files, and others by their names, to `out`: all of them or none."""
+    contents = {str(file.path.relative_to(out)): text for file, text in texts.items()}
+    try:
+        write_files(out, {**contents, **others})
+    except OSError as error:
+        if disk_problem(error) is not None:
+            raise
+        cause = f"cannot be written ({error.strerror})"
+        raise InputError(cause, path=error.filename, fix="choose another folder") from error
+
+
+def build_files(passages: Sequence[Passage], task: str, out: Path, selection: Selection) -> dict[ExportedFile, str]:
+    """The files of a task with their text, to be written to `out`."""
     files = files_of(task, label=selection.label)
     for option, name, known in (
         ("split", selection.split, SPLITS),
@@ -91,6 +95,10 @@ def _build(passages: Sequence[Passage], task: str, out: Path, selection: Selecti
             format_ = files.formats[name]
             path = out / f"{split}.{format_.extension}"
             texts[ExportedFile(path=path, format=name, split=split, examples=examples)] = format_.write(chosen)
+    if not texts:
+        raise InputError(
+            f"no passage has an example of {task} in this selection", fix="choose another split or language"
+        )
     return texts
 
 

@@ -12,6 +12,7 @@ from importlib import resources
 from itertools import pairwise
 from pathlib import Path
 
+from spanlab.atomic_io import disk_problem, write_atomically
 from spanlab.errors import InputError
 from spanlab.samples import Answer, Mention, Passage, Question, Relation
 
@@ -51,8 +52,10 @@ def write_page(passages: Sequence[Passage], path: Path, *, overwrite: bool = Fal
     if path.exists() and not overwrite:
         raise InputError("file exists", path=path, fix="choose another file, or use --overwrite")
     try:
-        path.write_text(draw_page(passages), encoding="utf-8")
+        write_atomically(path, draw_page(passages).encode())
     except OSError as error:
+        if disk_problem(error) is not None:
+            raise
         raise InputError(f"cannot be written ({error.strerror})", path=path, fix="choose another file") from error
 
 

@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from spanlab.atomic_io import open_atomically
 from spanlab.errors import InputError
 from spanlab.tasks.base import AnyTask
 from spanlab.tasks.config import TaskDataConfig
@@ -122,7 +123,7 @@ def fix_file(task: type[AnyTask], path: str, data: TaskDataConfig, out: Path) ->
         raise InputError("file exists", path=out, fix="choose another name for --fix")
     written = repaired = 0
     dropped: Counter[str] = Counter()
-    with out.open("w", encoding="utf-8", newline="\n") as file:
+    with open_atomically(out) as file:
         for row in read_rows(path, task.shape, data.columns):
             if isinstance(row, InputError):
                 dropped["unreadable"] += 1
@@ -133,7 +134,7 @@ def fix_file(task: type[AnyTask], path: str, data: TaskDataConfig, out: Path) ->
                 dropped[beyond_repair.kind] += 1
                 continue
             values = serious[-1].repaired if serious else row.values
-            file.write(json.dumps(values, ensure_ascii=False) + "\n")
+            file.write((json.dumps(values, ensure_ascii=False) + "\n").encode())
             written, repaired = written + 1, repaired + bool(serious)
     return FixOutcome(written=written, repaired=repaired, dropped=dict(dropped))
 

@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
+from spanlab.atomic_io import write_files
 from spanlab.errors import InputError
 from spanlab.text.alignment import align
 from spanlab.text.casing import check_folder_case
@@ -91,7 +92,6 @@ class Tokenizer:
         transformers reads it through `AutoTokenizer` and gives the same ids.
         """
         folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
         special = SYSTEMS[self.system]
         segments = ["token_type_ids"] if special.segments else []
         settings = {
@@ -105,10 +105,9 @@ class Tokenizer:
         contents = {"tokenizer.json": _pretty(self._description), "tokenizer_config.json": _pretty(settings)}
         if self.kind == "wordpiece":
             contents["vocab.txt"] = "".join(f"{token}\n" for token in self.vocabulary)
+        write_files(folder, contents)
         for name in _FILES:
-            if name in contents:
-                (folder / name).write_text(contents[name], encoding="utf-8", newline="\n")
-            else:
+            if name not in contents:
                 (folder / name).unlink(missing_ok=True)
 
     @cached_property

@@ -4,7 +4,6 @@ The counts of all micro-batches are summed over all processes before the model r
 counts of the whole step, so neither gradient accumulation nor the number of processes changes the result.
 """
 
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ import numpy as np
 import torch
 from torch.distributed.tensor import DTensor
 
+from spanlab.atomic_io import open_atomically, write_json
 from spanlab.errors import RunError
 from spanlab.objectives.objective import ObjectiveLoss
 from spanlab.training.config import TrainingConfig
@@ -197,8 +197,9 @@ def save_batches(folder: Path, step: int, loss: float, norm: float, batches: Ite
     samples: list[int] = []
     for index, batch in enumerate(batches):
         arrays = {name: np.asarray(value) for name, value in batch.items()}
-        np.savez(folder / f"batch-{index}.npz", **arrays)  # type: ignore[arg-type]
+        with open_atomically(folder / f"batch-{index}.npz") as file:
+            np.savez(file, **arrays)  # type: ignore[arg-type]
         samples += np.asarray(batch.get("indices", ())).tolist()
     fault = {"step": step, "loss": str(loss), "grad_norm": str(norm), "samples": samples}
-    (folder / "fault.json").write_text(json.dumps(fault, indent=2) + "\n", encoding="utf-8")
+    write_json(folder / "fault.json", fault)
     return samples

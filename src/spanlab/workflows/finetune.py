@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from spanlab.atomic_io import sha256_of, write_json
+from spanlab.atomic_io import sha256_of, write_atomically, write_json
 from spanlab.config import to_mapping
 from spanlab.errors import ConfigError
 from spanlab.finetuning.config import MULTITASK, RunConfig, resolve_run_config
@@ -186,7 +186,7 @@ def sweep(
     run.begin(describe(_with_rate(job, best.lr)))
     run.put_model(partial(_copy_folder, best.folder / "model"))
     for name in (METRICS, STATUS):
-        shutil.copyfile(best.folder / name, run.path / name)
+        write_atomically(run.path / name, (best.folder / name).read_bytes())
     table = [{"lr": outcome.lr, "score": outcome.score} for outcome in outcomes]
     write_json(run.path / "sweep.json", {"best": best.lr, "rates": table})
     write_report(run.path)

@@ -4,7 +4,6 @@ An encoder that no transformers class can hold is saved under our own names, and
 `TransformersEncoder` is saved by transformers, with our heads beside it.
 """
 
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -12,7 +11,7 @@ from typing import Any
 
 from torch import nn
 
-from spanlab.atomic_io import follow_umask, write_json
+from spanlab.atomic_io import follow_umask, write_atomically, write_json
 from spanlab.config import to_mapping
 from spanlab.encoder.architectures import HuggingFaceLayout
 from spanlab.encoder.config import EncoderConfig
@@ -146,7 +145,7 @@ def copy_tokenizer(source: Path, folder: Path) -> None:
     """Copy the tokenizer files of one folder into another."""
     for name in TOKENIZER_FILES:
         if (source / name).is_file() and source.resolve() != folder.resolve():
-            shutil.copyfile(source / name, folder / name)
+            write_atomically(folder / name, (source / name).read_bytes())
 
 
 def _description(config: EncoderConfig, system: str | None, heads: Mapping[str, nn.Module]) -> dict[str, Any]:
