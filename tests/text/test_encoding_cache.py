@@ -47,7 +47,7 @@ def test_a_full_cache_keeps_its_chunks_until_it_is_cleared(
     sizes = []
     for line in HONEST.splitlines() * 2:
         assert_same(tokenizer.encode_table([line]), tokenizer._encode_uncached([line]))
-        sizes.append(len(tokenizer._cache._chunk_ids))
+        sizes.append(len(tokenizer._cache._cached.rows))
     assert max(sizes) <= 30
     assert sizes.count(0) > 2  # emptied more than once (the first line is blank)
 

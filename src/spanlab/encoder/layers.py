@@ -1,4 +1,4 @@
-"""Building blocks of all encoders and heads: activations, norms, dropout, and BERT's initialisation.
+"""Building blocks of all encoders and heads: activations, norms, dropout, BERT's initialisation, evaluation mode.
 
 BERT's own code used the tanh approximation of GELU; the released weights are used with the exact one everywhere
 today, so "gelu" is exact and "gelu_tanh" is what GPT and ALBERT name `gelu_new`.
@@ -6,7 +6,8 @@ today, so "gelu" is exact and "gelu_tanh" is what GPT and ALBERT name `gelu_new`
 Dropout masks on a CPU are drawn from 16-bit integers, four to a random number, since drawing them is what costs there.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Literal
 
 import torch
@@ -104,3 +105,19 @@ class Dropout(nn.Module):
     @override
     def extra_repr(self) -> str:
         return f"p={self.p}"
+
+
+@contextmanager
+def evaluating(*roots: nn.Module) -> Iterator[None]:
+    """Evaluation mode; modules that were in training mode return to it.
+
+    A module that is in evaluation mode already is not written to, so that threads can share it.
+    """
+    training = [module for root in roots for module in root.modules() if module.training]
+    for module in training:
+        module.training = False
+    try:
+        yield
+    finally:
+        for module in training:
+            module.training = True

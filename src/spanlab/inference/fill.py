@@ -10,8 +10,7 @@ candidates.
 Shapes: B rows (fillings in the beam), T tokens of a row, D width, K positions of a run, V vocabulary.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from spanlab.encoder import MaskedLMHead, Model, SpanBoundaryHead, load_model
+from spanlab.encoder.layers import evaluating
 from spanlab.encoder.pretrained.save import TOKENIZER_FILES
 from spanlab.errors import ConfigError, InputError
 from spanlab.inference.fill_result import Candidate, FillMethod, FillResult, MaskPosition, MaskRun
@@ -126,12 +126,13 @@ _MIN_BEAM_WIDTH = 8
 
 
 class Filler:
-    """A model that fills masks."""
+    """A model that fills masks; one from a folder may be used by many threads at once."""
 
     def __init__(self, folder_or_id: str | Path, *, device: Device = "auto", revision: str | None = None) -> None:
         """Load a model folder, a run folder or a Hugging Face id; of an ELECTRA folder, the generator."""
         model, notes = _load(folder_or_id, revision)
         self._set_up(model, Tokenizer.load(_tokenizer_folder(model)), _find_device(device), notes)
+        self._modules.eval()
 
     @classmethod
     def from_model(cls, model: Model, tokenizer: Tokenizer) -> "Filler":
@@ -163,7 +164,7 @@ class Filler:
         decoder = FillDecoder(self._tokenizer, masked)
         row_T = torch.tensor(masked.ids, device=self._device)
         runs, best = [], []
-        with torch.inference_mode(), _evaluating(self._modules):
+        with torch.inference_mode(), evaluating(self._modules):
             hidden_TD = self._scores.encode(row_T[None])[0]
             for run in masked.runs:
                 joint = self._fill_jointly(run, row_T, top)
@@ -256,15 +257,3 @@ def _find_device(name: Device) -> torch.device:
         return current_process(name, "fp32").device
     except ConfigError:
         raise InputError(f"no {name} device is available", fix="use --device auto") from None
-
-
-@contextmanager
-def _evaluating(modules: nn.Module) -> Iterator[None]:
-    """Evaluation mode; modules that were in training mode return to it."""
-    training = [module for module in modules.modules() if module.training]
-    modules.eval()
-    try:
-        yield
-    finally:
-        for module in training:
-            module.training = True

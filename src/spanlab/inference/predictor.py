@@ -4,7 +4,9 @@ Inputs are read in portions of bounded size, so that memory does not grow with t
 sorted by length and computed in batches of a bounded number of tokens.
 """
 
+import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -29,11 +31,12 @@ PORTION_CHARACTERS = 4_000_000
 
 
 class Predictor:
-    """What `spanlab.load` returns."""
+    """What `spanlab.load` returns. Many threads may use one at once: nothing shared is written to."""
 
     def __init__(self, model: TaskModel, process: ProcessContext) -> None:
         self.model, self.process = model, process
-        self._network = MultiTaskNetwork(model.encoder, model.heads, adapters=model.adapters)
+        self._network = MultiTaskNetwork(model.encoder, model.heads, adapters=model.adapters).eval()
+        self._idle_copies: list[MultiTaskNetwork] = []
 
     @property
     def tasks(self) -> tuple[str, ...]:
@@ -97,7 +100,8 @@ class Predictor:
                 examples[name] = [task.read(row, labelled=False) for row in portion]
                 windower = self.model.windower(name)
                 samples[name] = encode_examples(task, examples[name], portion, windower, labelled=False)
-            outputs = compute_outputs(self._network, samples, batch_tokens=batch_tokens, process=self.process)
+            with self._own_network() as network:
+                outputs = compute_outputs(network, samples, batch_tokens=batch_tokens, process=self.process)
             results = {
                 name: group_by_example(examples[name], samples[name], outputs[name]).decode(task, first=first)
                 for name, task in tasks_by_name.items()
@@ -141,6 +145,26 @@ class Predictor:
         check_known_labels(chosen, labelled)
         results = list(self.predict_rows(labelled.rows, task=name, batch_tokens=batch_tokens))
         return chosen.score(labelled.examples, results)
+
+    @contextmanager
+    def _own_network(self) -> Iterator[MultiTaskNetwork]:
+        """The network, for one thread alone where computing writes to it.
+
+        LoRA adapters take the place of the encoder's matrices while a batch is computed. They do so in a copy of the
+        modules over the same weights, which waits for the next call afterwards: as many as were ever needed at once.
+        """
+        if not any(len(adapters.adapters) for adapters in self.model.adapters.values()):
+            yield self._network
+            return
+        try:
+            network = self._idle_copies.pop()  # atomic
+        except IndexError:
+            tensors = (*self._network.parameters(), *self._network.buffers())
+            network = copy.deepcopy(self._network, {id(tensor): tensor for tensor in tensors})
+        try:
+            yield network
+        finally:
+            self._idle_copies.append(network)
 
     def _window(self) -> TaskDataConfig:
         """The window settings that texts are embedded with: those of the model's only task, or the defaults."""

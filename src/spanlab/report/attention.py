@@ -17,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 
 from spanlab.encoder import Encoder, load_model
+from spanlab.encoder.layers import evaluating
 from spanlab.errors import InputError
 from spanlab.report.svg import FAINT, INK, PALE, picture, width_of, words
 from spanlab.text import Tokenizer
@@ -55,10 +56,8 @@ def attention_of(encoder: Encoder, tokenizer: Tokenizer, text: str, *, title: st
     limit = encoder.config.max_positions
     if len(ids) > limit:
         raise InputError(f"the text has {len(ids)} tokens; the model takes {limit}", fix="give a shorter text")
-    was_training = encoder.training
-    with torch.inference_mode():
-        output = encoder.eval()(torch.tensor([ids], device=encoder.word_table.device), output_attentions=True)
-    encoder.train(was_training)
+    with torch.inference_mode(), evaluating(encoder):
+        output = encoder(torch.tensor([ids], device=encoder.word_table.device), output_attentions=True)
     if output.attentions is None:
         raise InputError(f"an encoder of the architecture {encoder.config.architecture} has no attention weights")
     weights = torch.stack([layer[0] for layer in output.attentions]).float().cpu().numpy()

@@ -19,6 +19,7 @@ from torch import Tensor
 from typing_extensions import override
 
 from spanlab.encoder import Encoder
+from spanlab.encoder.layers import evaluating
 from spanlab.tasks.base import AnyTask, Encoded, Head
 from spanlab.tasks.heads import sums_by_sequence
 from spanlab.tasks.network import MultiTaskNetwork, encode_samples
@@ -40,10 +41,8 @@ def compute_outputs(
     sharing = [name for name in samples if _can_share(network, name)]
     if len(sharing) < 2:
         sharing = []
-    training = network.training
-    network.eval()
     # no_grad, not inference_mode: the same tensors may be trained on afterwards.
-    with torch.no_grad(), process.autocast():
+    with torch.no_grad(), process.autocast(), evaluating(network):
         outputs = {
             name: _compute_task(network, name, samples[name], batch_tokens=batch_tokens, process=process)
             for name in samples
@@ -51,7 +50,6 @@ def compute_outputs(
         }
         shared = {name: samples[name] for name in sharing}
         outputs |= _compute_shared(network, shared, batch_tokens=batch_tokens, process=process)
-    network.train(training)
     return {name: outputs[name] for name in samples}
 
 

@@ -5,7 +5,9 @@ is not tokenized again: its ids, offsets and word starts are looked up and conca
 times as fast as `tokenizers`, word boundaries included. `independent_chunks` says which chunks may be encoded alone.
 """
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -20,34 +22,53 @@ MAX_CHARACTERS = 1 << 20
 """Characters encoded at once; longer texts are split, so that a huge text costs no more memory than many small ones."""
 
 
-class _ChunkIds(dict[str, int]):
-    """Gives each new chunk the next id; `new` lists those that are not encoded yet."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.new: list[str] = []
+class _ChunkRows(dict[str, int]):
+    """The row of each cached chunk; −1 for one that is not cached."""
 
     def __missing__(self, chunk: str) -> int:
-        chunk_id = self[chunk] = len(self)
-        self.new.append(chunk)
-        return chunk_id
+        return -1
 
 
 class _Rows:
-    """A table of integers that rows are appended to."""
+    """A table of integers that rows are appended to; a row once written never changes, also while the table grows."""
 
     def __init__(self, columns: int) -> None:
         self.values = np.empty((1 << 12, columns), dtype=np.int32)
         self.used = 0
 
     def append(self, *columns: np.ndarray) -> None:
-        first, self.used = self.used, self.used + len(columns[0])
-        if self.used > len(self.values):
-            grown = np.empty((2 * self.used, len(columns)), dtype=np.int32)
+        first, last = self.used, self.used + len(columns[0])
+        if last > len(self.values):
+            grown = np.empty((2 * last, len(columns)), dtype=np.int32)
             grown[:first] = self.values[:first]
             self.values = grown
         for column, values in enumerate(columns):
-            self.values[first : self.used, column] = values
+            self.values[first:last, column] = values
+        self.used = last
+
+
+class _Cached:
+    """Chunks with their tokens. It only grows, and a chunk is named after its tokens are written: readers need no lock.
+
+    A reader looks chunks up first and takes the arrays afterwards; those have every row that it was given.
+    """
+
+    def __init__(self) -> None:
+        self.rows = _ChunkRows()
+        self.tokens = _Rows(4)  # id, start, end and word start of each token
+        self.spans = _Rows(2)  # by chunk: its first token, and the number of its tokens
+
+    def add(self, chunks: Sequence[str], table: TokenTable) -> None:
+        """The tokens of chunks that are not cached yet; for one writer at a time."""
+        first_row, first_token = self.spans.used, self.tokens.used
+        self.tokens.append(table.ids, table.starts, table.ends, table.word_starts)
+        self.spans.append(first_token + offsets(table.counts), table.counts)
+        self.rows.update(zip(chunks, range(first_row, self.spans.used), strict=True))
+
+    def gather(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The tokens of the chunks at `rows`, (N, 4), and how many each has."""
+        first_tokens, counts = self.spans.values.take(rows, axis=0).T
+        return self.tokens.values.take(concatenated_ranges(first_tokens, counts), axis=0), counts
 
 
 class EncodingCache:
@@ -55,17 +76,19 @@ class EncodingCache:
 
     A full cache keeps what it has, since frequent chunks come early; after as many misses as it can hold, the text has
     changed, and the cache is cleared.
+
+    Threads share it and never wait for each other: reading takes no lock, and a thread that finds another one adding
+    chunks keeps its own for itself this time.
     """
 
     def __init__(self, encode: Callable[[Sequence[str]], TokenTable], rule: ChunkRule) -> None:
         self._encode, self._rule = encode, rule
-        self._clear()
+        self._cached, self._dropped = _Cached(), 0
+        self._adding = threading.Lock()
 
-    def _clear(self) -> None:
-        self._chunk_ids = _ChunkIds()
-        self._tokens = _Rows(4)  # id, start, end and word start of each token
-        self._spans = _Rows(2)  # first token of each chunk, and number of tokens
-        self._dropped = 0
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy, in this process or another, begins empty."""
+        return EncodingCache, (self._encode, self._rule)
 
     def encode(self, texts: Sequence[str]) -> TokenTable:
         """The tokens of `texts`, as `encode` would give them."""
@@ -86,50 +109,65 @@ class EncodingCache:
         bases, joined = text_bases(texts), join(texts)
         firsts, lasts = find_chunks(joined, bases, self._rule.boundaries)
         chunks = [joined[first:last] for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True)]
-        cached = len(self._chunk_ids), self._tokens.used
+        cached = self._cached
+        rows = np.fromiter(map(cached.rows.__getitem__, chunks), np.int64, len(chunks))
+        missing = np.flatnonzero(rows < 0)
+        if not len(missing):
+            return _to_table(*cached.gather(rows), firsts, bases)
+        names = list(dict.fromkeys(chunks[index] for index in missing.tolist()))
+        table = self._encode(names)
+        if self._add(names, table, cached):
+            rows[missing] = [cached.rows[chunks[index]] for index in missing.tolist()]
+            return _to_table(*cached.gather(rows), firsts, bases)
+        uncached = _Cached()
+        uncached.add(names, table)
+        return _to_table(*_gather_both(cached, uncached, chunks, rows), firsts, bases)
+
+    def _add(self, chunks: list[str], table: TokenTable, cached: _Cached) -> bool:
+        """Whether the new chunks could be added: not if the cache is full, or another thread is adding or was first."""
+        if not self._adding.acquire(blocking=False):
+            return False
         try:
-            chunk_ids = np.fromiter(map(self._chunk_ids.__getitem__, chunks), np.int64, len(chunks))
-            self._encode_new()
-        except BaseException:
-            self._clear()  # some ids have no tokens
-            raise
-        table = self._gather(chunk_ids, firsts, bases)
-        if len(self._chunk_ids) > MAX_CHUNKS:
-            self._drop_after(*cached)
-        return table
+            if cached is not self._cached or any(map(cached.rows.__contains__, chunks)):
+                return False
+            if len(cached.rows) + len(chunks) > MAX_CHUNKS:
+                self._dropped += len(chunks)
+                if self._dropped > MAX_CHUNKS:
+                    self._cached, self._dropped = _Cached(), 0
+                return False
+            cached.add(chunks, table)
+            return True
+        finally:
+            self._adding.release()
 
-    def _encode_new(self) -> None:
-        """Encode the new chunks and append their tokens to the table."""
-        if not self._chunk_ids.new:
-            return
-        encoded = self._encode(self._chunk_ids.new)
-        self._spans.append(self._tokens.used + offsets(encoded.counts), encoded.counts)
-        self._tokens.append(encoded.ids, encoded.starts, encoded.ends, encoded.word_starts)
-        self._chunk_ids.new = []
 
-    def _drop_after(self, chunks: int, tokens: int) -> None:
-        """Drop what came after the first `chunks` and `tokens`; everything, if that happens too often."""
-        self._dropped += len(self._chunk_ids) - chunks
-        if self._dropped > MAX_CHUNKS:
-            self._clear()
-            return
-        while len(self._chunk_ids) > chunks:
-            self._chunk_ids.popitem()
-        self._spans.used, self._tokens.used = chunks, tokens
+def _gather_both(
+    cached: _Cached, uncached: _Cached, chunks: list[str], rows: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The tokens of chunks, (N, 4), and how many each has; those without a row are in `uncached`."""
+    is_new = rows < 0
+    new_rows = np.array([uncached.rows[chunks[index]] for index in np.flatnonzero(is_new).tolist()])
+    old_tokens, old_counts = cached.gather(rows[~is_new])
+    new_tokens, new_counts = uncached.gather(new_rows)
+    counts = np.empty(len(chunks), np.int64)
+    counts[is_new], counts[~is_new] = new_counts, old_counts
+    tokens = np.empty((len(old_tokens) + len(new_tokens), 4), np.int32)
+    of_new = np.repeat(is_new, counts)
+    tokens[of_new], tokens[~of_new] = new_tokens, old_tokens
+    return tokens, counts
 
-    def _gather(self, chunk_ids: np.ndarray, firsts: np.ndarray, bases: np.ndarray) -> TokenTable:
-        """The tokens of chunks that begin at `firsts` of the joined texts; offsets count from `bases`."""
-        text_of_chunk = np.searchsorted(bases, firsts, side="right") - 1
-        first_tokens, counts = self._spans.values.take(chunk_ids, axis=0).T
-        rows = self._tokens.values.take(concatenated_ranges(first_tokens, counts), axis=0)
-        shifts = np.repeat((firsts - bases[text_of_chunk]).astype(np.int32), counts)
-        return TokenTable(
-            ids=rows[:, 0].astype(np.uint32),
-            starts=rows[:, 1] + shifts,
-            ends=rows[:, 2] + shifts,
-            word_starts=rows[:, 3] != 0,
-            counts=np.bincount(text_of_chunk, weights=counts, minlength=len(bases) - 1).astype(np.int64),
-        )
+
+def _to_table(tokens: np.ndarray, counts: np.ndarray, firsts: np.ndarray, bases: np.ndarray) -> TokenTable:
+    """The tokens of chunks that begin at `firsts` of the joined texts; offsets count from `bases`."""
+    text_of_chunk = np.searchsorted(bases, firsts, side="right") - 1
+    shifts = np.repeat((firsts - bases[text_of_chunk]).astype(np.int32), counts)
+    return TokenTable(
+        ids=tokens[:, 0].astype(np.uint32),
+        starts=tokens[:, 1] + shifts,
+        ends=tokens[:, 2] + shifts,
+        word_starts=tokens[:, 3] != 0,
+        counts=np.bincount(text_of_chunk, weights=counts, minlength=len(bases) - 1).astype(np.int64),
+    )
 
 
 def _groups(parts: list[tuple[int, int, int]]) -> Iterator[list[tuple[int, int, int]]]:
