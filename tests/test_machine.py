@@ -1,12 +1,101 @@
-"""What the machine can do: bf16 where oneDNN may use it."""
+"""What the machine can do: bf16 where oneDNN may use it, the cores a process may use, how idle threads wait."""
 
 import os
 import subprocess
 import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from spanlab import machine
+from spanlab.machine import available_cores, limit_threads
+
+
+def run_python(code: str, **environment: str) -> str:
+    process = [sys.executable, "-c", code]
+    return subprocess.run(process, capture_output=True, text=True, check=True, env={**os.environ, **environment}).stdout
 
 
 def test_bf16_is_not_there_where_it_may_not_be_used() -> None:
     code = "from spanlab.machine import has_bf16_instructions; print(has_bf16_instructions())"
-    held = {**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX2"}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=held)
-    assert done.stdout == "False\n"
+    assert run_python(code, ONEDNN_MAX_CPU_ISA="AVX2") == "False\n"
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no CPU affinity on this system")
+def test_cores_follow_the_cpu_affinity() -> None:
+    """In the functions that decide on workers and threads, too."""
+    code = """
+import os
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+from spanlab.corpus.prepare import engines
+from spanlab.machine import available_cores, describe_environment, examine
+engines._run_in_processes = None  # one worker needs no pool
+groups = engines.run_workers(iter(()), None, engine="local", workers=None)
+print(available_cores(), list(groups), describe_environment()["cores"], examine(ask_hub=False).cores)
+"""
+    assert run_python(code) == "1 [] 1 1\n"
+
+
+CGROUPS = {
+    "version 2": ("0::/\n", {"cpu.max": "250000 100000\n"}, 3),
+    "version 2, no limit": ("0::/\n", {"cpu.max": "max 100000\n"}, 8),
+    "version 2, less than a core": ("0::/\n", {"cpu.max": "20000 100000\n"}, 1),
+    "version 2, the group around it": (
+        "0::/pod/job\n",
+        {"pod/cpu.max": "200000 100000\n", "pod/job/cpu.max": "max 100000\n"},
+        2,
+    ),
+    "version 2, path of the host": ("0::/../../docker/abc\n", {"cpu.max": "400000 100000"}, 4),
+    "version 1": (
+        "5:memory:/x\n3:cpu,cpuacct:/x\n",
+        {"cpu/x/cpu.cfs_quota_us": "150000\n", "cpu/x/cpu.cfs_period_us": "100000\n"},
+        2,
+    ),
+    "version 1, joint mount": (
+        "3:cpu,cpuacct:/\n",
+        {"cpu,cpuacct/cpu.cfs_quota_us": "300000", "cpu,cpuacct/cpu.cfs_period_us": "100000"},
+        3,
+    ),
+    "version 1, no limit": ("3:cpu:/\n", {"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, 8),
+    "both versions": ("3:cpu:/\n0::/\n", {"cpu/cpu.cfs_quota_us": "-1", "unified/cpu.max": "100000 100000"}, 1),
+    "damaged": ("0::/\nnonsense\n", {"cpu.max": "a b c"}, 8),
+    "more than the machine has": ("0::/\n", {"cpu.max": "9900000 100000"}, 8),
+}
+
+
+@pytest.mark.parametrize("name", CGROUPS)
+def test_cores_follow_the_quota_of_the_cgroup(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(8)), raising=False)
+    membership, files, cores = CGROUPS[name]
+    for path, text in {"proc/self/cgroup": membership, **{f"sys/fs/cgroup/{p}": t for p, t in files.items()}}.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    assert available_cores(tmp_path) == cores
+
+
+def test_without_cgroups_the_affinity_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(5)), raising=False)
+    assert available_cores(tmp_path) == 5
+    monkeypatch.delattr(os, "sched_getaffinity")
+    monkeypatch.setattr(os, "cpu_count", lambda: 6)
+    assert available_cores(tmp_path) == 6
+
+
+def test_threads_of_torch_are_reduced_and_never_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.set_num_threads(3)
+    monkeypatch.setattr(machine, "available_cores", lambda: 2)
+    limit_threads()
+    assert torch.get_num_threads() == 2
+    monkeypatch.setattr(machine, "available_cores", lambda: 4)
+    limit_threads()
+    assert torch.get_num_threads() == 2
+
+
+def test_idle_threads_spin_briefly_unless_the_user_decides() -> None:
+    code = "import os, spanlab, sys; print(os.environ.get('GOMP_SPINCOUNT'), 'torch' in sys.modules)"
+    undecided = {name: value for name, value in os.environ.items() if name not in {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"}}
+    for chosen, expected in (({}, "1000"), ({"OMP_WAIT_POLICY": "active"}, "None"), ({"GOMP_SPINCOUNT": "7"}, "7")):
+        process = [sys.executable, "-c", code]
+        done = subprocess.run(process, capture_output=True, text=True, check=True, env={**undecided, **chosen})
+        assert done.stdout == f"{expected} False\n"

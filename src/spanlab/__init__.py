@@ -7,6 +7,7 @@ neither torch nor tokenizers.
 from typing import TYPE_CHECKING
 
 from spanlab.lazy_imports import lazy_names
+from spanlab.machine import shorten_spinning
 from spanlab.version import __version__
 
 if TYPE_CHECKING:
@@ -29,4 +30,5 @@ _MODULES = {
 }
 
 
+shorten_spinning()
 __getattr__, __dir__ = lazy_names(__name__, _MODULES)

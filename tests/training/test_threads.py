@@ -17,7 +17,7 @@ HERE = ProcessContext(device=torch.device("cpu"), precision="fp32")
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunFolder:
     """A run that was begun with three threads, on a machine of four cores of which torch takes one."""
-    monkeypatch.setattr(threads, "_cores", lambda: 4)
+    monkeypatch.setattr(threads, "available_cores", lambda: 4)
     folder = RunFolder(tmp_path)
     folder.write_environment({"threads": 3, "processes": 1})
     return folder
@@ -37,7 +37,7 @@ def test_the_threads_of_the_first_session_count(run: RunFolder) -> None:
 def test_other_threads_are_told_of(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     told = "the run was started with training.threads=3, now {}: the last bits may differ"
     assert choose_threads(2, run, HERE, resume=True) == (2, (told.format(2),))
-    monkeypatch.setattr(threads, "_cores", lambda: 2)
+    monkeypatch.setattr(threads, "available_cores", lambda: 2)
     found, (note,) = choose_threads(0, run, HERE, resume=True)
     assert found == 1
     assert note == told.format(1) + "; use training.threads=3 to avoid this, slower on 2 cores"
@@ -74,3 +74,10 @@ def test_threads_are_put_back_whatever_happens() -> None:
     with pytest.raises(KeyboardInterrupt):
         fail()
     assert torch.get_num_threads() == 1
+
+
+def test_a_quota_limits_the_threads_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "available_cores", lambda: 2)
+    torch.set_num_threads(3)
+    assert choose_threads(0, RunFolder(tmp_path), HERE, resume=False) == (2, ())
+    assert choose_threads(5, RunFolder(tmp_path), HERE, resume=False) == (5, ())

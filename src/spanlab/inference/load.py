@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from spanlab.inference.predictor import Predictor
+from spanlab.machine import limit_threads
 from spanlab.tasks.model import load_task_model
 from spanlab.training.config import Device, Precision
 from spanlab.training.distributed import current_process
@@ -19,6 +20,7 @@ def load(
         precision: of weights and matrix products; auto is bf16 if the device is fast in it.
         revision: branch, tag or commit of a Hugging Face repository.
     """
+    limit_threads()
     model = load_task_model(folder_or_id, revision=revision)
     process = current_process(device, precision)
     for module in (model.encoder, *model.heads.values(), *model.adapters.values()):

@@ -15,6 +15,7 @@ from typing import Any
 from spanlab.errors import InputError, MissingExtraError, SpanlabError
 from spanlab.inference.load import load
 from spanlab.inference.predictor import BATCH_TOKENS, portions, readable_row
+from spanlab.machine import available_cores
 from spanlab.ray_cluster import ray_cluster
 from spanlab.tasks.formats.row import Row
 from spanlab.tasks.result import Result
@@ -42,7 +43,7 @@ def predict_on_ray(
 
 
 def _predict(job: RayPrediction, rows: Iterable[Row | InputError], first: int, workers: int | None) -> Iterator[Result]:
-    with ray_cluster(workers) as ray:
+    with ray_cluster(workers or available_cores()) as ray:
         max_workers = workers or int(ray.cluster_resources()["CPU"])
         actor_class = ray.remote(num_cpus=1, num_gpus=1 if job.device == "cuda" else 0)(_Worker)
         actors: list[Any] = []  # started one by one, so that a short input does not load the model more than needed

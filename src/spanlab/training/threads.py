@@ -4,12 +4,12 @@ Sums are split among threads, so another number of threads rounds differently: t
 longer bit for bit those of an uninterrupted run.
 """
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
 
+from spanlab.machine import available_cores
 from spanlab.training.distributed import ProcessContext
 from spanlab.training.run_folder import RunFolder
 
@@ -26,15 +26,15 @@ def choose_threads(
             differ in the last bits whatever the threads.
         resume: whether the run is resumed.
     """
+    threads = requested or min(torch.get_num_threads(), available_cores())
     initial = run.initial_parallelism() if resume else None
     if initial is None or initial.processes != process.world_size or process.device.type != "cpu":
-        return requested, ()
-    threads = requested or torch.get_num_threads()
-    if initial.threads == threads or (not requested and initial.threads <= _cores()):
+        return (requested or (threads if threads < torch.get_num_threads() else 0)), ()
+    if initial.threads == threads or (not requested and initial.threads <= available_cores()):
         return initial.threads, ()
     note = f"the run was started with training.threads={initial.threads}, now {threads}: the last bits may differ"
     if not requested:
-        note = f"{note}; use training.threads={initial.threads} to avoid this, slower on {_cores()} cores"
+        note = f"{note}; use training.threads={initial.threads} to avoid this, slower on {available_cores()} cores"
     return threads, (note,)
 
 
@@ -46,11 +46,3 @@ def restore_threads() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(threads)
-
-
-def _cores() -> int:
-    """The cores that this process may use."""
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:  # not on macOS and Windows
-        return os.cpu_count() or 1

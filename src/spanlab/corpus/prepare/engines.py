@@ -17,6 +17,7 @@ from typing import Any, Literal, TypeVar
 from spanlab.corpus.prepare.segments import SegmentGroup
 from spanlab.corpus.prepare.tokenize import TokenizedDocuments
 from spanlab.errors import SpanlabError
+from spanlab.machine import available_cores
 from spanlab.ray_cluster import ray_cluster
 
 Engine = Literal["local", "ray"]
@@ -31,7 +32,7 @@ def run_workers(groups: Iterable[SegmentGroup], tokenize: Tokenize, *, engine: E
     """Each group of segments with its tokens, in order; `workers` None: one per core."""
     if engine == "ray":
         return _run_on_ray(groups, tokenize, workers)
-    workers = workers or os.cpu_count() or 1
+    workers = workers or available_cores()
     if workers == 1:
         return ((group, tokenize(group)) for group in groups)
     return _run_in_processes(groups, tokenize, workers)
@@ -86,7 +87,7 @@ def _end_with_parent() -> None:
 
 
 def _run_on_ray(groups: Iterable[SegmentGroup], tokenize: Tokenize, workers: int | None) -> Results:
-    with ray_cluster(workers) as ray:
+    with ray_cluster(workers or available_cores()) as ray:
         ahead = 2 * (workers or int(ray.cluster_resources()["CPU"]))
         remote = ray.remote(num_cpus=1)(_tokenize_on_ray)
         shared = ray.put(tokenize)
