@@ -15,16 +15,17 @@ A dataclass that derives from `Bounded` checks its bounds when it is constructed
 """
 
 import dataclasses
+import math
 import operator
 import types
 from collections.abc import Callable, Mapping, Sequence
-from numbers import Real
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import yaml
 
-from spanlab.errors import ConfigError, did_you_mean
+from spanlab.errors import ConfigError, clip_repr, did_you_mean
+from spanlab.strict_parsing import parse_yaml
 
 Config = TypeVar("Config")
 KeyPath = tuple[str, ...]
@@ -118,7 +119,7 @@ def read_yaml_list(path: str | Path) -> list[tuple[dict[str, Any], Source]]:
     for item, item_node in zip(items, node.value, strict=True):
         line = item_node.start_mark.line + 1
         if not isinstance(item, dict):
-            raise ConfigError(f"expected 'key: value' lines, not {item!r}", path=path, line=line)
+            raise ConfigError(f"expected 'key: value' lines, not {clip_repr(item)}", path=path, line=line)
         mappings.append((item, Source(path=str(path), lines={(): line, **_key_lines(item_node, ())})))
     return mappings
 
@@ -126,17 +127,14 @@ def read_yaml_list(path: str | Path) -> list[tuple[dict[str, Any], Source]]:
 def _parse_yaml(path: str | Path) -> tuple[Any, yaml.Node | None]:
     """The content of a file, and its nodes, which know their lines."""
     try:
-        text = Path(path).read_text(encoding="utf-8")
-        return yaml.safe_load(text), yaml.compose(text, Loader=yaml.SafeLoader)
+        text = Path(path).read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         raise ConfigError("no such file", path=path) from None
     except UnicodeDecodeError as error:
         raise ConfigError(f"not UTF-8 text (byte {error.start})", path=path) from None
     except OSError as error:
         raise ConfigError(error.strerror or str(error), path=path) from None
-    except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else None
-        raise ConfigError(f"not valid YAML: {error.problem}", path=path, line=line) from None
+    return parse_yaml(text, path=path)
 
 
 def _key_lines(node: yaml.Node | None, prefix: KeyPath) -> dict[KeyPath, int]:
@@ -155,11 +153,14 @@ def parse_overrides(overrides: Sequence[str]) -> dict[str, Any]:
     for override in overrides:
         key, equals, text = override.partition("=")
         if not equals or not all(key.split(".")):
-            raise ConfigError(f"'{override}' is not an override", fix="write key=value, such as training.lr=1e-4")
+            raise ConfigError(
+                f"{clip_repr(override)} is not an override", fix="write key=value, such as training.lr=1e-4"
+            )
         try:
-            values[key] = yaml.safe_load(text)
-        except yaml.YAMLError:
-            raise ConfigError(f"cannot read the value of '{override}'", fix="quote it as YAML would") from None
+            values[key], _ = parse_yaml(text)
+        except ConfigError as error:
+            cause = f"cannot read the value of {clip_repr(override)}: {error.cause}"
+            raise ConfigError(cause, fix="quote it as YAML would") from None
     return nested(values)
 
 
@@ -238,8 +239,8 @@ def _coerce(hint: Any, value: Any, path: KeyPath, source: Source) -> Any:  # noq
         if value in arguments and not (isinstance(value, bool) and True not in arguments and False not in arguments):
             return value
         choices = ", ".join(str(choice) for choice in arguments)
-        hint_text = did_you_mean(str(value), [str(choice) for choice in arguments])
-        raise source.error(path, f"'{'.'.join(path)}' is {value!r}{hint_text}; it must be one of {choices}")
+        hint_text = did_you_mean(clip_repr(value).strip("'"), [str(choice) for choice in arguments])
+        raise source.error(path, f"'{'.'.join(path)}' is {clip_repr(value)}{hint_text}; it must be one of {choices}")
     if origin is tuple and isinstance(value, list | tuple):
         return _coerce_tuple(arguments, value, path, source)
     if origin is dict and isinstance(value, Mapping):
@@ -270,17 +271,28 @@ def _coerce_tuple(arguments: tuple[Any, ...], value: Sequence[Any], path: KeyPat
 
 
 def _coerce_scalar(hint: Any, value: Any, path: KeyPath, source: Source) -> Any:  # noqa: ANN401
-    if hint is Any or (isinstance(hint, type) and type(value) is hint):
+    if hint is Any or (isinstance(hint, type) and type(value) is hint and hint is not float):
         return value
-    if hint is float and not isinstance(value, bool):
-        # YAML reads 1e-4 as a string.
-        try:
-            return float(value)
-        except (TypeError, ValueError):
-            pass
+    number = _float(value) if hint is float else None
+    if number is not None:
+        if not math.isfinite(number):
+            raise source.error(path, f"'{'.'.join(path)}' is {clip_repr(value)}; it must be finite")
+        return number
     names = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
     wanted = names.get(hint, getattr(hint, "__name__", str(hint)) if get_origin(hint) is None else "a list or section")
-    raise source.error(path, f"'{'.'.join(path)}' is {value!r}; it must be {wanted}")
+    raise source.error(path, f"'{'.'.join(path)}' is {clip_repr(value)}; it must be {wanted}")
+
+
+def _float(value: Any) -> float | None:  # noqa: ANN401
+    """A number, or a text that is one, since YAML reads 1e-4 as text; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        return float(value)
+    except ValueError:
+        return None
+    except OverflowError:
+        return math.inf
 
 
 def _hints(cls: type) -> dict[str, Any]:
@@ -294,9 +306,9 @@ def _check_bounds(hint: Any, value: Any, path: KeyPath, source: Source, *, null:
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Annotated:
         bounds = [bound for bound in arguments[1:] if isinstance(bound, Bound)]
-        if isinstance(value, Real) and not all(bound.holds(float(value)) for bound in bounds):
+        if isinstance(value, int | float) and not all(bound.holds(value) for bound in bounds):
             wanted = " and ".join(map(str, bounds)) + (", or null" if null else "")
-            raise source.error(path, f"'{'.'.join(path)}' is {value!r}; it must be {wanted}")
+            raise source.error(path, f"'{'.'.join(path)}' is {clip_repr(value)}; it must be {wanted}")
         _check_bounds(arguments[0], value, path, source)
     elif origin in {Union, types.UnionType}:
         for argument in arguments:

@@ -2,21 +2,34 @@
 
 Each is a `SpanlabError`: one line that names the file and line, the cause and the fix. The command line turns it into
 exit code 2; in Python it is a `ValueError`. Programming mistakes are plain assertions.
+
+What a message echoes comes from files that may be damaged or hostile: every message is one line of limited length, and
+characters that would move the cursor or reorder the text of a terminal are shown escaped.
 """
 
+import unicodedata
 from collections.abc import Iterable
 from difflib import get_close_matches
+from itertools import islice
 from pathlib import Path
+from typing import Any
+
+_CAUSE, _FIX = 400, 220
+"""The most characters of a cause, and of a fix; the path is never cut."""
 
 
 class SpanlabError(ValueError):
     """The user's input is wrong; the message is one line and names the fix."""
 
+    def __init__(self, message: str = "") -> None:
+        super().__init__(escape(message))
+
 
 class InputError(SpanlabError):
     """A file (or a line of it) cannot be used.
 
-    The message reads `path:line:column: cause; fix`, with the parts that are known.
+    The message reads `path:line:column: cause; fix`, with the parts that are known. A cause or fix that is far too
+    long, because it echoes what a file holds, is clipped in its middle.
     """
 
     def __init__(
@@ -28,7 +41,8 @@ class InputError(SpanlabError):
         column: int | None = None,
         fix: str | None = None,
     ) -> None:
-        position = [str(part) for part in (path, line, column) if part is not None]
+        cause, fix = _clip(escape(cause), _CAUSE), fix and _clip(escape(fix), _FIX)
+        position = [escape(str(part)) for part in (path, line, column) if part is not None]
         message = ": ".join([":".join(position), cause]) if position else cause
         super().__init__(f"{message}; {fix}" if fix else message)
         self.path, self.line, self.column, self.cause, self.fix = path, line, column, cause, fix
@@ -66,3 +80,51 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """The hint ` (did you mean 'x'?)` for the known name nearest to `name`; empty when none is near."""
     near = get_close_matches(name, list(known), n=1, cutoff=0.6)
     return f" (did you mean '{near[0]}'?)" if near else ""
+
+
+def clip_repr(value: Any, limit: int = 60) -> str:  # noqa: ANN401 (anything a file holds)
+    """A value for an error message, clipped if it is long."""
+    text = repr(_shortened(value, limit, depth=4))
+    return text if len(text) <= limit else f"{text[: limit - 3]}…"
+
+
+def escape(text: str) -> str:
+    """The text on one line, with control characters, line breaks and marks of direction written as Python does."""
+    if text.isprintable():
+        return text
+    return "".join(character if _is_harmless(character) else repr(character)[1:-1] for character in text)
+
+
+def _is_harmless(character: str) -> bool:
+    # Control characters, formats such as the overrides of direction, halves of surrogate pairs, line separators.
+    return character.isprintable() or unicodedata.category(character) not in {"Cc", "Cf", "Cs", "Zl", "Zp"}
+
+
+def _clip(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[: limit * 2 // 3]} … {text[-(limit // 3) :]}"
+
+
+def _shortened(value: Any, limit: int, depth: int) -> Any:  # noqa: ANN401
+    """As much of a value as can be seen of it, since the representation of all may be huge or nested too deeply."""
+    if isinstance(value, str | bytes):
+        return value[: limit + 1]
+    if isinstance(value, int) and value.bit_length() > 4 * limit:
+        return _Number(value.bit_length())
+    if depth == 0:
+        return value if value is None or isinstance(value, int | float) else ...
+    if isinstance(value, list | tuple):
+        return type(value)([_shortened(item, limit, depth - 1) for item in value[:limit]])
+    if isinstance(value, dict):
+        items = islice(value.items(), limit)
+        return {_shortened(key, limit, 1): _shortened(item, limit, depth - 1) for key, item in items}
+    return value
+
+
+class _Number:
+    """Stands for an integer of so many bits that its digits would fill the message."""
+
+    def __init__(self, bits: int) -> None:
+        self._digits = int(bits * 0.30103) + 1
+
+    def __repr__(self) -> str:
+        return f"a number of {self._digits:,} digits"

@@ -200,7 +200,7 @@ def test_steps_done_again_count_once(tmp_path: Path) -> None:
         ),
         ("metrics.jsonl", '{"split": "train"}\n{"step": 2, "split": "train"}\n', r"jsonl:1: not a record"),
         ("config.yaml", "[1, 2]", r"config\.yaml: not the config of a run"),
-        ("config.yaml", "a: [", r"config\.yaml: not the config of a run"),
+        ("config.yaml", "a: [", r"config\.yaml:1:5: not valid YAML"),
         ("status.json", "[]", r"status\.json: not a JSON object"),
         ("fillings.json", '{"after": [{"txt": ""}]}', r"fillings\.json: unknown key 'txt' \(did you mean 'text'"),
     ],

@@ -14,6 +14,7 @@ from spanlab.atomic_io import sha256_of, write_atomically
 from spanlab.config import Source, from_mapping, to_mapping
 from spanlab.corpus.prepare.config import PrepareConfig
 from spanlab.errors import InputError
+from spanlab.strict_parsing import read_json
 
 FORMAT = "spanlab corpus"
 FORMAT_VERSION = 1
@@ -124,7 +125,7 @@ def _read_json(folder: Path, path: Path) -> dict[str, Any]:
             "no such folder", path=folder, fix="prepare a corpus: spanlab prepare FILES --tokenizer DIR --out DIR"
         )
     try:
-        mapping = json.loads(path.read_text(encoding="utf-8"))
+        mapping = read_json(path, fix="prepare the corpus again")
     except FileNotFoundError:
         if (folder / WORK).exists():
             cause, fix = (
@@ -134,8 +135,6 @@ def _read_json(folder: Path, path: Path) -> dict[str, Any]:
         else:
             cause, fix = f"not a prepared corpus (no {MANIFEST})", "make one with spanlab prepare"
         raise InputError(cause, path=folder, fix=fix) from None
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise InputError(f"damaged: {error}", path=path, fix="prepare the corpus again") from None
     if not isinstance(mapping, dict):
         raise InputError("this is not the manifest of a prepared corpus", path=path)
     return mapping

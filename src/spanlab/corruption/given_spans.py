@@ -8,7 +8,6 @@ Spans come from a `SpanFile` beside a prepared corpus, or from any callable on a
 Shapes: B blocks, G given spans, N tokens of all blocks.
 """
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ from spanlab.corpus.randomness import Draws, draw
 from spanlab.corruption.special_tokens import TokenBatch
 from spanlab.corruption.units import Units, pick_random_units
 from spanlab.errors import InputError
+from spanlab.strict_parsing import parse_json
 
 
 @dataclass(frozen=True)
@@ -119,9 +119,9 @@ def _read_spans(path: Path, tokens: int) -> tuple[Integers, Integers, list[int]]
         if not line.strip():
             continue
         try:
-            span = json.loads(line)
+            span = parse_json(line)
             start, end = int(span["start"]), int(span["end"])
-        except (json.JSONDecodeError, KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError, OverflowError):
             raise InputError(
                 "not a span", path=path, line=line_number, fix='write {"start": 120, "end": 123}'
             ) from None

@@ -4,7 +4,6 @@
 renamed to its name once it is complete, so a quickstart that was killed at any moment continues with the same step.
 """
 
-import json
 import shutil
 import time
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from spanlab.errors import InputError
 from spanlab.quickstart.events import QuickstartEvents
 from spanlab.quickstart.plan import QuickstartSettings, all_outputs
 from spanlab.report.number_format import duration
+from spanlab.strict_parsing import read_json
 
 JOURNAL = "quickstart.json"
 FORMAT_VERSION = 1
@@ -88,7 +88,7 @@ class QuickstartFolder:
     def _read(self) -> dict[str, Any]:
         path = self.path / JOURNAL
         try:
-            journal = json.loads(path.read_text(encoding="utf-8"))
+            journal = read_json(path)
             if journal["format_version"] == FORMAT_VERSION and isinstance(journal["settings"], dict):
                 assert isinstance(journal, dict)
                 return journal

@@ -1,6 +1,5 @@
 """Results of a quickstart: the test scores of every model, and their predictions for the same unseen texts."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from spanlab.quickstart.folder import QuickstartFolder
 from spanlab.quickstart.plan import QuickstartTask
 from spanlab.quickstart.runs import steps_of
 from spanlab.report.run_history import read_run
+from spanlab.strict_parsing import parse_json, read_json
 from spanlab.tasks.ner.data import NerResult
 from spanlab.tasks.qa.data import QaResult
 
@@ -135,7 +135,7 @@ def _sample_rows(file: Path, task: QuickstartTask) -> list[dict[str, Any]]:
     """The first examples of the test file, so that samples are not selected by their results."""
     count = _SAMPLE_QUESTIONS if task.task == "qa" else _SAMPLE_PASSAGES
     with file.open(encoding="utf-8") as lines:
-        return [json.loads(line) for _, line in zip(range(count), lines, strict=False)]
+        return [parse_json(line) for _, line in zip(range(count), lines, strict=False)]
 
 
 def collect_results(folder: QuickstartFolder, all_weights: tuple[str, ...], left_out: str) -> QuickstartResults:
@@ -201,4 +201,4 @@ def _gold(row: dict[str, Any]) -> tuple[SampleSpan, ...]:
 
 
 def _read(path: Path) -> RunScores:
-    return from_mapping(RunScores, json.loads(path.read_text(encoding="utf-8")), Source(path=str(path)))
+    return from_mapping(RunScores, read_json(path), Source(path=str(path)))

@@ -5,7 +5,6 @@ is kept in its config, so an interrupted run resumes exactly. A task is trained 
 without pre-training.
 """
 
-import json
 import shutil
 import tempfile
 import time
@@ -27,6 +26,7 @@ from spanlab.quickstart import plan
 from spanlab.quickstart.events import QuickstartEvents
 from spanlab.quickstart.folder import QuickstartFolder
 from spanlab.quickstart.plan import QuickstartTask
+from spanlab.strict_parsing import read_json
 from spanlab.text import Tokenizer
 from spanlab.training.config import TrainingConfig
 from spanlab.training.distributed import current_process
@@ -261,7 +261,7 @@ def _affordable_steps(folder: QuickstartFolder, name: str, planned: PlannedRun, 
 def is_finished(run: Path) -> bool:
     """Whether a run is complete, including its report."""
     try:
-        status = json.loads((run / STATUS).read_text(encoding="utf-8"))
+        status = read_json(run / STATUS)
     except FileNotFoundError:
         return False
     return status["state"] in {"finished", "patience"} and (run / REPORT).is_file()

@@ -6,19 +6,18 @@ What enters is the folder of a run that is under way, was killed or has finished
 `fillings.json` {before, after}, each a list of `FillResult.to_dict()`.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import yaml
 from numpy.typing import NDArray
 
 from spanlab.config import Source, from_mapping, to_mapping
 from spanlab.errors import InputError
 from spanlab.inference.fill_result import FillResult
+from spanlab.strict_parsing import parse_json, parse_yaml
 from spanlab.training.records import read_metrics
 
 Mappings = Mapping[str, Any]
@@ -80,10 +79,7 @@ def _read(path: Path) -> str:
 
 
 def _parse_config(path: Path, text: str) -> Mappings:
-    try:
-        config = yaml.safe_load(text) or {}
-    except yaml.YAMLError:
-        config = None
+    config = parse_yaml(text, path=path)[0] or {}
     if not isinstance(config, dict):
         raise InputError("not the config of a run", path=path, fix="restore the file that the run wrote")
     return config
@@ -100,8 +96,8 @@ def _read_mapping(path: Path) -> Mappings:
 def _parse_object(text: str) -> dict[str, Any] | None:
     """A JSON object, or None for anything else."""
     try:
-        parsed = json.loads(text)
-    except json.JSONDecodeError:
+        parsed = parse_json(text)
+    except InputError:
         return None
     return parsed if isinstance(parsed, dict) else None
 

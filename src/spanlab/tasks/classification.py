@@ -21,7 +21,7 @@ from typing_extensions import override
 from spanlab.arrays import Flags
 from spanlab.config import AtLeast, Below
 from spanlab.encoder import Encoder
-from spanlab.errors import ConfigError, InputError
+from spanlab.errors import ConfigError, InputError, clip_repr
 from spanlab.metrics.classification import (
     class_table,
     confusion_matrix,
@@ -35,7 +35,7 @@ from spanlab.tasks.formats.row import FileShape, Row
 from spanlab.tasks.heads import AuxiliaryLMHead, SequenceTaskHead, balanced_weights
 from spanlab.tasks.result import Mistake, Result, Scores, common_fields, result_id
 from spanlab.tasks.sample import Sample
-from spanlab.tasks.validation import Problem, clip_repr, is_label, label_problems, read_id, text_problems
+from spanlab.tasks.validation import Problem, is_label, label_problems, read_id, text_problems
 from spanlab.tasks.windows import Windower
 
 # ---- Config

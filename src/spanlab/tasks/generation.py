@@ -20,7 +20,7 @@ from spanlab.arrays import Integers
 from spanlab.decoding.generate import generate_ids
 from spanlab.decoding.sampling import Decoded, DecodingConfig, Ending
 from spanlab.encoder import CausalLMHead, Encoder
-from spanlab.errors import ConfigError, InputError
+from spanlab.errors import ConfigError, InputError, clip_repr
 from spanlab.metrics.generation import score_bleu, score_rouge
 from spanlab.objectives.causal_lm import causal_lm_loss
 from spanlab.objectives.objective import ObjectiveLoss, token_metrics
@@ -30,7 +30,7 @@ from spanlab.tasks.formats.row import FileShape, Row
 from spanlab.tasks.result import Mistake, Result, Scores, common_fields, result_id
 from spanlab.tasks.sample import Sample, SampleBatch, TensorBatch, TokenSequence
 from spanlab.tasks.summarisation.decode import RougeOracle
-from spanlab.tasks.validation import Problem, clip_repr, text_problems
+from spanlab.tasks.validation import Problem, text_problems
 from spanlab.tasks.windows import Windower
 from spanlab.text import Tokenizer
 from spanlab.text.words import script_language, word_spans

@@ -1,10 +1,10 @@
 """Scores of a file of predictions by any system against a gold file: matched by id if both have ids, else by order."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 
 from spanlab.errors import InputError
+from spanlab.strict_parsing import parse_json
 from spanlab.tasks.base import AnyTask
 from spanlab.tasks.config import TaskDataConfig
 from spanlab.tasks.examples import Examples, read_labelled
@@ -45,8 +45,8 @@ def _read_predictions(task_class: type[AnyTask], path: str, data: TaskDataConfig
 def _answers_by_id(path: str) -> list[Row] | None:
     """SQuAD's prediction file, `{id: answer}`; None where the file is something else."""
     try:
-        answers = json.loads(read_text(path))
-    except json.JSONDecodeError:
+        answers = parse_json(read_text(path))
+    except InputError:
         return None
     if not isinstance(answers, dict) or not all(isinstance(answer, str) for answer in answers.values()):
         return None

@@ -23,7 +23,7 @@ from typing_extensions import override
 
 from spanlab.config import AtLeast, Below
 from spanlab.encoder import Encoder
-from spanlab.errors import ConfigError, InputError
+from spanlab.errors import ConfigError, InputError, clip_repr
 from spanlab.metrics.classification import class_table, confusion_matrix, score_classes
 from spanlab.metrics.similarity import score_similarity
 from spanlab.objectives.objective import ObjectiveLoss
@@ -34,7 +34,7 @@ from spanlab.tasks.formats.row import FileShape, Row
 from spanlab.tasks.heads import SequenceTaskHead, balanced_weights, squared_loss, sums_by_sequence
 from spanlab.tasks.result import Mistake, Result, Scores, common_fields, result_id
 from spanlab.tasks.sample import Sample, TensorBatch
-from spanlab.tasks.validation import Problem, clip_repr, label_problems, read_id, text_problems
+from spanlab.tasks.validation import Problem, label_problems, read_id, text_problems
 from spanlab.tasks.windows import Windower
 
 # ---- Config

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from spanlab.errors import InputError
+from spanlab.errors import InputError, clip_repr
 from spanlab.tasks.formats.row import Row
 
 
@@ -72,9 +72,3 @@ def read_id(row: Row) -> str | None:
     """The id of the example, if the row has one."""
     value = row.values.get("id")
     return None if value is None else str(value)
-
-
-def clip_repr(value: Any) -> str:  # noqa: ANN401 (anything a file holds)
-    """A value for an error message, clipped if it is long."""
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}…"

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from spanlab.atomic_io import write_files
 from spanlab.errors import InputError
+from spanlab.strict_parsing import parse_json
 from spanlab.text.alignment import align
 from spanlab.text.casing import check_folder_case
 from spanlab.text.encoding_cache import EncodingCache
@@ -54,7 +55,7 @@ class Tokenizer:
         backend.no_padding()
         backend.no_truncation()
         self._backend, self._segmenter = backend, segmenter
-        self._description: dict[str, Any] = json.loads(backend.to_str())
+        self._description: dict[str, Any] = parse_json(backend.to_str())
         # The post-processor adds special tokens, and would trim the space tokens of byte-level BPE to nothing.
         backend.post_processor = None
         vocabulary: dict[str, int] = backend.get_vocab(with_added_tokens=True)

@@ -6,12 +6,12 @@ the tokenizer and the special tokens that `tokenizer_config.json` names. Whether
 by its words, not assumed: the common default of lower-casing silently ruins a cased model.
 """
 
-import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from spanlab.errors import InputError
+from spanlab.strict_parsing import read_json
 from spanlab.text.casing import has_capitals
 from spanlab.text.sentencepiece import read_sentencepiece
 from spanlab.text.special_tokens import ROLES, SYSTEMS, Role, set_template, system_of
@@ -52,13 +52,9 @@ def read_settings(folder: Path) -> dict[str, Any]:
 
 def _read_json(path: Path) -> dict[str, Any]:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = read_json(path)
     except FileNotFoundError:
         raise InputError("no such file", path=path) from None
-    except UnicodeDecodeError as error:
-        raise InputError(f"not UTF-8 text (byte {error.start})", path=path) from None
-    except json.JSONDecodeError as error:
-        raise InputError(f"not valid JSON: {error.msg}", path=path, line=error.lineno, column=error.colno) from None
     if not isinstance(content, dict):
         raise InputError("expected a JSON object", path=path)
     return content

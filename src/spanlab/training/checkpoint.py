@@ -24,6 +24,7 @@ from spanlab.config import from_mapping, to_mapping
 from spanlab.corpus.randomness import sample_keys
 from spanlab.encoder.pretrained import tensor_files
 from spanlab.errors import InputError
+from spanlab.strict_parsing import read_json
 from spanlab.training.distributed import ProcessContext, full_tensor, gather_objects, named_tensors, shard_like
 from spanlab.training.ema import ExponentialMovingAverage
 from spanlab.training.spec import RecurrentModel
@@ -160,7 +161,7 @@ def read_checkpoint(folder: Path) -> Snapshot:
 def _read_state(folder: Path) -> dict[str, Any]:
     path = folder / STATE
     try:
-        state = json.loads(path.read_text(encoding="utf-8"))
+        state = read_json(path)
         digest, version = state.pop("sha256"), state["format_version"]
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         raise InputError("the checkpoint is damaged", path=path) from None

@@ -9,6 +9,7 @@ from typing import Any, Literal, TextIO
 
 from spanlab.atomic_io import write_atomically
 from spanlab.errors import InputError
+from spanlab.strict_parsing import parse_json
 
 Split = Literal["train", "dev"]
 
@@ -91,7 +92,7 @@ def _complete_lines(path: Path) -> list[tuple[bytes, dict[str, Any]]]:
 
 def _parse(path: Path, line: bytes, line_number: int) -> dict[str, Any]:
     try:
-        entry = json.loads(line)
+        entry = parse_json(line, non_finite="null")
         if isinstance(entry["step"], int) and isinstance(entry["split"], str):
             assert isinstance(entry, dict)
             return entry

@@ -9,7 +9,6 @@ environment.json  hardware and versions, and the number of threads and processes
 report.html       all of it as a page
 """
 
-import json
 import shutil
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
@@ -22,6 +21,7 @@ import yaml
 from spanlab.atomic_io import has_output, locked, repair_folder, replace_folder, write_atomically, write_json
 from spanlab.config import read_yaml
 from spanlab.errors import InputError
+from spanlab.strict_parsing import read_json
 from spanlab.training.checkpoint import Checkpoints, Progress
 
 FORMAT_VERSION = 1
@@ -99,7 +99,7 @@ class RunFolder:
     def initial_parallelism(self) -> Parallelism | None:
         """Threads and processes of the first session; None if they are not known."""
         try:
-            environment = json.loads((self.path / ENVIRONMENT).read_text(encoding="utf-8"))
+            environment = read_json(self.path / ENVIRONMENT)
             initial = {name: environment.get(f"begun_{name}", environment[name]) for name in ("threads", "processes")}
             return Parallelism(threads=int(initial["threads"]), processes=int(initial["processes"]))
         except (OSError, ValueError, KeyError, TypeError, AttributeError):

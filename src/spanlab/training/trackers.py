@@ -4,7 +4,6 @@ A tracker's package is imported when the tracker is opened. A resumed run contin
 gave it, which are kept in `trackers.json` of the run folder.
 """
 
-import json
 import os
 import secrets
 import sys
@@ -22,6 +21,7 @@ from typing_extensions import override
 
 from spanlab.atomic_io import write_json
 from spanlab.errors import ConfigError, MissingExtraError, did_you_mean
+from spanlab.strict_parsing import read_json
 from spanlab.training.records import Record
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class TrackedRun:
 
     def _ids(self) -> dict[str, str]:
         try:
-            ids = json.loads((self.folder / _IDS).read_text(encoding="utf-8"))
+            ids = read_json(self.folder / _IDS)
         except (FileNotFoundError, ValueError):  # never tracked, or a damaged file, which is not worth a failure
             return {}
         return ids if isinstance(ids, dict) else {}

@@ -3,7 +3,6 @@
 The same function runs in one process and in each process that torchrun starts.
 """
 
-import json
 import shutil
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -20,6 +19,7 @@ from spanlab.finetuning.multitask import read_task_list
 from spanlab.finetuning.run import FinetuningRun
 from spanlab.finetuning.task_data import TaskEntry
 from spanlab.report.run_page import Section, task_sections
+from spanlab.strict_parsing import read_json
 from spanlab.training.distributed import current_process, process_group
 from spanlab.training.loop import Training
 from spanlab.training.records import Record
@@ -180,7 +180,7 @@ def sweep(
         folder = run.path / "sweep" / f"lr-{lr:g}"
         log = None if on_record is None else partial(on_record, lr)
         run_job(replace(_with_rate(job, lr), out=str(folder), overwrite=True), on_record=log)
-        status = json.loads((folder / STATUS).read_text(encoding="utf-8"))
+        status = read_json(folder / STATUS)
         outcomes.append(RateOutcome(lr=lr, score=float(status["best"]["score"]), folder=folder))
     best = max(outcomes, key=lambda outcome: outcome.score)
     run.begin(describe(_with_rate(job, best.lr)))

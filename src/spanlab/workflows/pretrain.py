@@ -4,7 +4,6 @@ The same function runs in one process, in each process that torchrun starts, and
 """
 
 import hashlib
-import json
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
@@ -26,6 +25,7 @@ from spanlab.inference.fill import Filler
 from spanlab.objectives import Mixture, ReplacedToken
 from spanlab.pretraining.build import WeightedCorpus, build_training_spec
 from spanlab.pretraining.recipe import Recipe, load_recipe, with_current_names
+from spanlab.strict_parsing import read_json
 from spanlab.training.distributed import current_process, process_group
 from spanlab.training.loop import Training
 from spanlab.training.run_folder import RunFolder
@@ -147,7 +147,7 @@ class FillMaskSamples:
     def write(self, criterion: nn.Module, folder: Path, moment: Moment) -> None:
         """Fill the masks now and write the results to the run folder; "before" is kept from the first session."""
         path, model = folder / FILLINGS, _mlm_model(criterion)
-        fillings = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        fillings = read_json(path) if path.is_file() else {}
         if model is None or (moment == "before" and moment in fillings):
             return
         filler = Filler.from_model(model, self._tokenizer)

@@ -81,7 +81,7 @@ def test_compressed_tables_are_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ('{"text": "a"', "not JSON"),
+        ('{"text": "a"', "not valid JSON: cut short"),
         ('["text"]', "the line holds a list, not an object; write one JSON object a line"),
         ('{"txt": "a"}', "the record has no 'text' (did you mean 'txt'?); set the key of the text with --text-field"),
         ('{"x": "a"}', "the record has no 'text'; its keys are x"),

@@ -6,7 +6,6 @@ record is an error that names the line.
 
 import csv
 import io
-import json
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 from spanlab.corpus.prepare.config import ErrorHandling, PrepareConfig
 from spanlab.corpus.prepare.segments import Segment
 from spanlab.errors import InputError, did_you_mean
+from spanlab.strict_parsing import parse_json
 
 BLANK_LINE = re.compile(r"\n[ \t\r\f\v]*\n\s*")
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
@@ -99,10 +99,9 @@ def _json_text(segment: Segment, text: str, offset: int, line: str, field: str) 
         return InputError(cause, path=segment.source.name, line=line_number, fix=fix)
 
     try:
-        record = json.loads(line)
-    except (ValueError, RecursionError) as problem:
-        cause = problem.msg if isinstance(problem, json.JSONDecodeError) else str(problem)
-        raise error(f"not JSON: {cause}", "write one JSON object a line") from None
+        record = parse_json(line, surrogates="keep")
+    except InputError as problem:
+        raise error(problem.cause, "write one JSON object a line") from None
     if not isinstance(record, dict):
         raise error(f"the line holds {_json_type(record)}, not an object", "write one JSON object a line")
     if field not in record:

@@ -42,6 +42,7 @@ from spanlab.corpus.prepare.tokenize import token_dtype, tokenize_segments
 from spanlab.corpus.prepare.writer import CorpusWriter, State, read_state
 from spanlab.corpus.shards import Shard
 from spanlab.errors import InputError
+from spanlab.strict_parsing import parse_json
 from spanlab.text import Tokenizer
 
 _LOCK = "lock"
@@ -229,7 +230,7 @@ def _finish(folder: Path, plan: Plan, writer: CorpusWriter, tokenizer: Tokenizer
     shards = [Shard(folder, record, token_type) for record in state.shards]
     write_atomically(folder / TOKEN_COUNTS, _token_counts(shards, state.vocab_size).astype("<u8").tobytes())
     with (folder / WORK / INPUTS).open("rb") as inputs:
-        empty = sum(json.loads(line)["text_bytes"] == 0 for line in inputs)
+        empty = sum(parse_json(line)["text_bytes"] == 0 for line in inputs)
     (folder / WORK / INPUTS).replace(folder / INPUTS)
     manifest = Manifest(
         tokenizer=TokenizerRecord(fingerprint=state.tokenizer, kind=tokenizer.kind, vocab_size=state.vocab_size),

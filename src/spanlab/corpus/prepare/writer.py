@@ -24,7 +24,8 @@ from spanlab.corpus.manifest import WORK, Counts, ShardRecord
 from spanlab.corpus.prepare.config import PrepareConfig
 from spanlab.corpus.prepare.tokenize import DIGEST, TokenizedDocuments, token_dtype
 from spanlab.corpus.shards import section_starts, write_shard
-from spanlab.errors import ConfigError, InputError
+from spanlab.errors import InputError
+from spanlab.strict_parsing import read_json
 
 STATE = "state.json"
 STATE_VERSION = 1
@@ -58,12 +59,12 @@ def read_state(folder: Path) -> State | None:
     """The state of an interrupted preparation in a corpus folder, if any."""
     path = folder / WORK / STATE
     try:
-        mapping = json.loads(path.read_text(encoding="utf-8"))
+        mapping = read_json(path)
         if isinstance(mapping, dict) and mapping.get("version") == STATE_VERSION:
             return from_mapping(State, mapping, Source(path=str(path)))
     except FileNotFoundError:
         return None
-    except (UnicodeDecodeError, json.JSONDecodeError, ConfigError):
+    except InputError:
         pass
     raise InputError(
         "the state of the interrupted preparation cannot be read", path=path, fix="start over with --overwrite"

@@ -5,7 +5,6 @@ computed and that we do not have (cross-attention, pruned heads) is refused. Set
 heads or generation are ignored. The keys that describe the encoder itself are those of its architecture.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from pathlib import Path
@@ -16,6 +15,7 @@ from spanlab.encoder.architectures import ARCHITECTURES, HuggingFaceLayout
 from spanlab.encoder.config import EncoderConfig
 from spanlab.encoder.elmo.config import ElmoConfig
 from spanlab.errors import ConfigError, did_you_mean
+from spanlab.strict_parsing import read_json
 
 NATIVE_TYPE = "spanlab"
 """The `model_type` of encoders that no transformers class can hold; `encoder` is the mapping of an EncoderConfig."""
@@ -74,13 +74,9 @@ def read_config_json(folder: Path) -> dict[str, Any]:
     """The mapping in a folder's `config.json`."""
     path = folder / "config.json"
     try:
-        mapping = json.loads(path.read_text(encoding="utf-8"))
+        mapping = read_json(path, error=ConfigError)
     except FileNotFoundError:
         raise ConfigError("no such file", path=path, fix="give a model folder") from None
-    except json.JSONDecodeError as error:
-        raise ConfigError(f"not valid JSON: {error.msg}", path=path, line=error.lineno, column=error.colno) from None
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"not UTF-8 text (byte {error.start})", path=path) from None
     if not isinstance(mapping, dict):
         raise ConfigError("expected a JSON object", path=path)
     return mapping

@@ -6,7 +6,6 @@ head, heads that the saved class does not hold) in `heads.safetensors`. Every we
 fit; a weight that belongs to nothing is reported by name.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -45,6 +44,7 @@ from spanlab.encoder.pretrained.locate import locate_model
 from spanlab.encoder.pretrained.translate import State, encoder_rules, normalise, to_ours
 from spanlab.encoder.pretrained.vocabulary import check_tokenizer_fits
 from spanlab.errors import ConfigError, MissingHeadError, WeightsError, did_you_mean
+from spanlab.strict_parsing import read_json
 
 HeadSettings = Mapping[str, Mapping[str, Any]]
 """By the name of a head: the options it was built with."""
@@ -269,11 +269,11 @@ def _read_description(folder: Path) -> dict[str, Any]:
     if not path.is_file():
         return {}
     try:
-        described = json.loads(path.read_text(encoding="utf-8"))
+        described = read_json(path, error=ConfigError)
         version, settings = described.get("format_version"), described.get("head_settings", {})
         sections = [described.get("training", {}), settings, *settings.values()]
         readable = isinstance(version, int) and all(isinstance(section, dict) for section in sections)
-    except (json.JSONDecodeError, UnicodeDecodeError, AttributeError):
+    except AttributeError:
         readable = False
     if not readable:
         raise ConfigError("not a SpanLab model description", path=path) from None

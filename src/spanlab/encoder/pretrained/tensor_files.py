@@ -3,7 +3,6 @@
 Nothing in a file is ever executed: `.bin` and `.pt` files are read with `weights_only=True`.
 """
 
-import json
 import os
 import pickle
 import re
@@ -16,7 +15,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from spanlab.atomic_io import follow_umask
-from spanlab.errors import WeightsError
+from spanlab.errors import InputError, WeightsError
+from spanlab.strict_parsing import read_json
 
 SINGLE_FILES = ("model.safetensors", "pytorch_model.bin")
 INDEX_FILES = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
@@ -35,9 +35,9 @@ def read_folder(folder: Path) -> dict[str, Tensor]:
 
 def _read_shards(index: Path) -> dict[str, Tensor]:
     try:
-        weight_map = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
+        weight_map = read_json(index)["weight_map"]
         files = sorted(set(weight_map.values()))
-    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError):
+    except (InputError, KeyError, TypeError, AttributeError):
         raise WeightsError("not a weight index", path=index, fix="download it again") from None
     tensors: dict[str, Tensor] = {}
     for file in files:

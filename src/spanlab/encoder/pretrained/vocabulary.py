@@ -1,6 +1,5 @@
 """A model's word table and its tokenizer: whether they fit, and how a model gets another vocabulary."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,7 @@ from torch import Tensor, nn
 
 from spanlab.encoder.model import Encoder
 from spanlab.errors import InputError
+from spanlab.strict_parsing import read_json
 from spanlab.text import Tokenizer
 
 
@@ -27,10 +27,10 @@ def tokenizer_size(folder: Path) -> int | None:
     """The highest token id plus one of the tokenizer files in a folder; None when there are none."""
     try:
         if (folder / "tokenizer.json").is_file():
-            return _json_size(json.loads((folder / "tokenizer.json").read_text(encoding="utf-8")))
+            return _json_size(read_json(folder / "tokenizer.json"))
         if (folder / "vocab.txt").is_file():
             return sum(1 for _ in (folder / "vocab.txt").open(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError):
+    except (UnicodeDecodeError, KeyError, TypeError, AttributeError):
         raise InputError("not a tokenizer file", path=folder, fix="download its tokenizer files again") from None
     return None
 

@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from spanlab.errors import clip_repr
 from spanlab.tasks.coref.pronouns import gender, resolve_pronouns
 from spanlab.tasks.formats.row import Row
 from spanlab.tasks.result import Result
 from spanlab.tasks.spans.html import draw_spans
 from spanlab.tasks.spans.labelled import crossing_problems, offset_problems, strip_span
-from spanlab.tasks.validation import Problem, clip_repr, read_id, text_problems
+from spanlab.tasks.validation import Problem, read_id, text_problems
 from spanlab.text.conll_coref import CorefDocument, format_conll_coref
 from spanlab.text.sentences import sentence_spans
 from spanlab.text.words import word_spans

@@ -9,13 +9,13 @@ document is one sentence, which begins at `#doc` or after a blank line. It leave
 spaces, entities by character, and relations by entity index.
 """
 
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from spanlab.errors import InputError
+from spanlab.strict_parsing import parse_json
 from spanlab.tasks.formats.columns import join_words
 from spanlab.tasks.formats.lines import read_lines
 from spanlab.tasks.formats.row import Row
@@ -67,8 +67,8 @@ def _add_word(path: str, line_number: int, line: str, document: _Document) -> In
     if len(cells) != 5:
         return InputError(f"{len(cells)} columns; expected 5", path=path, line=line_number, fix=_FIX)
     try:
-        labels, tails = (json.loads(cell.replace("'", '"')) for cell in cells[3:])
-    except json.JSONDecodeError:
+        labels, tails = (parse_json(cell.replace("'", '"')) for cell in cells[3:])
+    except InputError:
         return InputError(f"'{cells[3]}' or '{cells[4]}' is not a list", path=path, line=line_number, fix=_FIX)
     if len(labels) != len(tails) or not all(isinstance(tail, int) for tail in tails):
         cause = f"{len(labels)} relations, but {len(tails)} tails"

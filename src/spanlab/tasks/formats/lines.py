@@ -5,14 +5,14 @@ yielded as its error and reading continues, so that a check of the data reports 
 """
 
 import gzip
-import json
 import lzma
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, cast
 
 from spanlab.errors import InputError
+from spanlab.strict_parsing import parse_json
 from spanlab.tasks.formats.row import Row
 
 STDIN = "-"
@@ -93,20 +93,11 @@ def read_json_lines(path: str) -> Iterator[Row | InputError]:
 
 def _json_row(path: str, line_number: int, line: str) -> Row | InputError:
     try:
-        values: Any = json.loads(line)
-    except json.JSONDecodeError as error:
-        cause, fix = json_cause(error, "line"), "write one JSON object per line"
-        return InputError(cause, path=path, line=line_number, column=error.colno, fix=fix)
-    except RecursionError:
-        return InputError("nested too deeply", path=path, line=line_number, fix="write one flat JSON object per line")
+        values = parse_json(line, path=path, line=line_number, fix="write one JSON object per line")
+    except InputError as error:
+        return error
     if not isinstance(values, dict):
         names = {list: "a list", str: "text", int: "a number", float: "a number", bool: "true or false"}
         actual = names.get(type(values), "null")
         return InputError(f"holds {actual}, not an object", path=path, line=line_number, fix='write {"text": …}')
     return Row(values=values, path=path, line=line_number)
-
-
-def json_cause(error: json.JSONDecodeError, unit: str) -> str:
-    """The cause of a JSON error in plain words; `unit` ("line", "file") is what was parsed."""
-    incomplete = error.pos >= len(error.doc.rstrip()) or error.msg.startswith("Unterminated")
-    return f"the {unit} is cut short" if incomplete else f"not valid JSON: {error.msg}"

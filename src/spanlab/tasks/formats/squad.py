@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from spanlab.errors import InputError
-from spanlab.tasks.formats.lines import json_cause, read_text
+from spanlab.strict_parsing import parse_json
+from spanlab.tasks.formats.lines import read_text
 from spanlab.tasks.formats.row import Row
 
 _FIX = 'write {"data": [{"paragraphs": [{"context": …, "qas": [{"id", "question", "answers"}]}]}]}'
@@ -36,11 +37,7 @@ def read_squad(path: str) -> Iterator[Row | InputError]:
 
 
 def _paragraphs(path: str, text: str) -> Iterator[Mapping[str, Any]]:
-    try:
-        document = json.loads(text)
-    except json.JSONDecodeError as error:
-        cause = json_cause(error, "file")
-        raise InputError(cause, path=path, line=error.lineno, column=error.colno, fix="download it again") from None
+    document = parse_json(text, path=path, fix="download it again")
     articles = document.get("data") if isinstance(document, dict) else None
     if not isinstance(articles, list):
         raise InputError("not a SQuAD file: no list 'data'", path=path, line=1, fix=_FIX)

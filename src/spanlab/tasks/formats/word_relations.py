@@ -7,13 +7,13 @@ words joined by spaces, with character offsets. Sentences are decoded one by one
 invalid sentence does not affect the others.
 """
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from spanlab.errors import InputError
+from spanlab.strict_parsing import parse_json_at
 from spanlab.tasks.formats.columns import join_words
-from spanlab.tasks.formats.lines import json_cause, read_text
+from spanlab.tasks.formats.lines import read_text
 from spanlab.tasks.formats.row import Row
 
 _FIX = 'write {"tokens": […], "entities": [{"type", "start", "end"}], "relations": [{"type", "head", "tail"}]}'
@@ -27,7 +27,7 @@ def is_word_relations(line: str) -> bool:
 def read_word_relations(path: str) -> Iterator[Row | InputError]:
     """One row per sentence: id, text, words, entities and relations."""
     text = read_text(path)
-    decoder, position, line = json.JSONDecoder(), text.index("[") + 1, 1
+    position, line = text.index("[") + 1, 1
     counted = 0  # line breaks before this position are in `line`
     while True:
         while position < len(text) and (text[position].isspace() or text[position] == ","):
@@ -36,11 +36,7 @@ def read_word_relations(path: str) -> Iterator[Row | InputError]:
         counted = position
         if text[position : position + 1] == "]":
             return
-        try:
-            sentence, position = decoder.raw_decode(text, position)
-        except json.JSONDecodeError as error:
-            cause = json_cause(error, "file")
-            raise InputError(cause, path=path, line=error.lineno, column=error.colno, fix="download it again") from None
+        sentence, position = parse_json_at(text, position, path=path, fix="download it again")
         yield _row(path, line, sentence)
 
 

@@ -9,10 +9,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from spanlab.errors import clip_repr
 from spanlab.tasks.formats.row import Row
 from spanlab.tasks.result import Result, result_id
 from spanlab.tasks.spans.html import draw_spans
-from spanlab.tasks.validation import Problem, clip_repr, read_id, text_problems
+from spanlab.tasks.validation import Problem, read_id, text_problems
 
 
 @dataclass(frozen=True, kw_only=True)

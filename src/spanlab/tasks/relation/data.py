@@ -9,13 +9,14 @@ from dataclasses import asdict, dataclass, field
 from html import escape
 from typing import Any
 
+from spanlab.errors import clip_repr
 from spanlab.metrics.relations import EntityRelations
 from spanlab.tasks.formats.row import Row
 from spanlab.tasks.ner.data import Entity
 from spanlab.tasks.result import Result, result_id
 from spanlab.tasks.spans.html import draw_spans
 from spanlab.tasks.spans.labelled import TextSpan, span_problems
-from spanlab.tasks.validation import Problem, clip_repr, read_id, text_problems
+from spanlab.tasks.validation import Problem, read_id, text_problems
 
 NO_RELATION = "no_relation"
 """A relation with this label says that there is none, as TACRED writes it."""

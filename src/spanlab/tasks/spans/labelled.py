@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
+from spanlab.errors import clip_repr
 from spanlab.tasks.formats.row import Row
-from spanlab.tasks.validation import Problem, clip_repr
+from spanlab.tasks.validation import Problem
 
 _LATIN_END = 0x250
 """The first code point after the Latin letters; in other scripts an entity may end inside a word."""

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, get_args
 
-from spanlab.errors import ConfigError
+from spanlab.errors import ConfigError, clip_repr
 from spanlab.tasks.formats.row import Row
 from spanlab.tasks.result import Result, result_id
 from spanlab.tasks.spans.html import draw_spans
 from spanlab.tasks.summarisation.config import Limit, LimitUnit
-from spanlab.tasks.validation import Problem, clip_repr, text_problems
+from spanlab.tasks.validation import Problem, text_problems
 from spanlab.text.sentences import sentence_spans
 from spanlab.text.words import script_language
 
