@@ -75,10 +75,14 @@ def test_texts_for_people_and_vectors(place: Path) -> None:
     texts = place / "texts.txt"
     texts.write_text("the river rose again\n\nshe won the race\n")
     shown = run_here("predict", str(place / "run"), "--input", str(texts))
-    assert [line.split("\t")[:2] for line in shown.stdout.splitlines()] == [["0", "label=water"], ["1", "label=sport"]]
+    assert [line.split("\t")[:2] for line in shown.stdout.splitlines()] == [
+        ["0", "label=water"],
+        ["1", "label=null"],
+        ["2", "label=sport"],
+    ]
     out = place / "vectors.npy"
     assert run_here("embed", str(place / "run"), "--input", str(texts), "--output", str(out)).returncode == 0
-    assert np.load(out).shape == (2, 32)
+    assert np.load(out).shape == (3, 32)
 
 
 def test_init_check_and_dry_run(tiny_model: Path, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from spanlab.errors import InputError
 from spanlab.tasks.base import AnyTask
 from spanlab.tasks.config import TaskDataConfig
-from spanlab.tasks.examples import check_known_labels, encode_examples, read_labelled
+from spanlab.tasks.examples import check_known_labels, encode_inputs, read_labelled
 from spanlab.tasks.formats.row import Row
 from spanlab.tasks.model import ALL, TaskModel, windower_for
 from spanlab.tasks.network import MultiTaskNetwork
@@ -99,7 +99,7 @@ class Predictor:
             for name, task in tasks_by_name.items():
                 examples[name] = [task.read(row, labelled=False) for row in portion]
                 windower = self.model.windower(name)
-                samples[name] = encode_examples(task, examples[name], portion, windower, labelled=False)
+                samples[name] = encode_inputs(task, examples[name], portion, windower)
             with self._own_network() as network:
                 outputs = compute_outputs(network, samples, batch_tokens=batch_tokens, process=self.process)
             results = {

@@ -11,7 +11,7 @@ Shapes: N tokens, B sequences, D width, V vocabulary, E width of the word table.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
 
 from torch import Tensor, nn
@@ -145,9 +145,11 @@ class Task(Generic[Example, Outcome]):
 
     @classmethod
     def read(cls, row: Row, *, labelled: bool) -> Example:
-        """The example of a row; its first serious problem is raised as an error."""
+        """The example of a row; its first serious problem is raised as an error, an empty text only if `labelled`."""
+        if not labelled:
+            row = _with_empty_texts(row, cls.shape)
         for problem in cls.problems(row, labelled=labelled):
-            if problem.serious:
+            if problem.serious and (labelled or not problem.empty):
                 raise problem.error(row)
         return cls.parse(row, labelled=labelled)
 
@@ -160,6 +162,10 @@ class Task(Generic[Example, Outcome]):
     def gold_labels(cls, example: Example) -> Iterable[str]:
         """The labels a model must know to be trained or scored on this example."""
         return ()
+
+    def is_empty(self, example: Example) -> bool:
+        """Whether an input lacks a text, so that there is nothing to predict: its result is `empty_result`."""
+        return not all(getattr(example, name).strip() for name in self.shape.required)
 
     # ---- encode
 
@@ -177,6 +183,10 @@ class Task(Generic[Example, Outcome]):
 
     def decode(self, index: int, example: Example, samples: Sequence[Sample], outputs: Sequence[Any]) -> Outcome:
         """The result of example `index` from the outputs of its samples, windows merged."""
+        raise NotImplementedError
+
+    def empty_result(self, index: int, example: Example) -> Outcome:
+        """The result of an input without text: no label, no span, no answer; 0 windows."""
         raise NotImplementedError
 
     def tune(
@@ -201,3 +211,13 @@ class Task(Generic[Example, Outcome]):
 
 
 AnyTask = Task[Any, Any]
+
+
+def _with_empty_texts(row: Row, shape: FileShape) -> Row:
+    """The row with null as the empty text, which is how some programs write an empty cell as JSON."""
+    empty = {
+        name: ""
+        for name in shape.required
+        if name in row.values and all(row.values.get(key) is None for key in (name, *shape.instead.get(name, ())))
+    }
+    return replace(row, values={**row.values, **empty}) if empty else row

@@ -33,7 +33,7 @@ from spanlab.tasks.base import FittedState, Task
 from spanlab.tasks.config import TaskConfig
 from spanlab.tasks.formats.row import FileShape, Row
 from spanlab.tasks.heads import AuxiliaryLMHead, SequenceTaskHead, balanced_weights
-from spanlab.tasks.result import Mistake, Result, Scores, common_fields, result_id
+from spanlab.tasks.result import Mistake, Result, Scores, common_fields, empty_fields, result_id
 from spanlab.tasks.sample import Sample
 from spanlab.tasks.validation import Problem, is_label, label_problems, read_id, text_problems
 from spanlab.tasks.windows import Windower
@@ -98,13 +98,14 @@ def _read_set(value: Any) -> tuple[str, ...]:  # noqa: ANN401 (checked before)
 class ClassificationResult(Result):
     """The label of a text, and the probability of every label."""
 
-    label: str
-    score: float
+    label: str | None
+    """None, as is the score, if the text is empty."""
+    score: float | None
     scores: Mapping[str, float] = field(default_factory=dict)
 
     def to_html(self) -> str:
         """The label, and a bar for every score."""
-        return f"<div class='classification'><b>{escape(self.label)}</b>{bars(self.scores)}</div>"
+        return f"<div class='classification'><b>{escape(self.label or '')}</b>{bars(self.scores)}</div>"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -264,6 +265,13 @@ class Classification(Task[ClassificationExample, ClassificationResult | LabelSet
         return ClassificationResult(**shared, label=best, score=scores[best], scores=scores)
 
     @override
+    def empty_result(self, index: int, example: ClassificationExample) -> ClassificationResult | LabelSetResult:
+        shared = empty_fields(index, example.id)
+        if self.config.multi_label:
+            return LabelSetResult(**shared, labels=())
+        return ClassificationResult(**shared, label=None, score=None)
+
+    @override
     def tune(
         self,
         examples: Sequence[ClassificationExample],
@@ -308,7 +316,7 @@ class Classification(Task[ClassificationExample, ClassificationResult | LabelSet
             metrics, table = score_label_sets(gold_sets, sets), label_set_table(gold_sets, sets)
         else:
             gold = [example.labels[0] for example in examples]
-            predicted = [result.label for result in results if isinstance(result, ClassificationResult)]
+            predicted = [result.label or "" for result in results if isinstance(result, ClassificationResult)]
             metrics, table = score_classes(gold, predicted), class_table(gold, predicted)
         confusion = None if sets else confusion_matrix(gold, predicted)
         return Scores(task=self.name, count=len(examples), metrics=metrics, per_label=table, confusion=confusion)
@@ -316,7 +324,7 @@ class Classification(Task[ClassificationExample, ClassificationResult | LabelSet
     @override
     def mistake(self, example: ClassificationExample, result: ClassificationResult | LabelSetResult) -> Mistake | None:
         """A wrong label, or a label set that is not exactly right."""
-        predicted = result.labels if isinstance(result, LabelSetResult) else (result.label,)
+        predicted = result.labels if isinstance(result, LabelSetResult) else (result.label or "",)
         wrong = set(predicted) ^ set(example.labels)
         if not wrong:
             return None

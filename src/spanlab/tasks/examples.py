@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from spanlab.errors import InputError, did_you_mean
@@ -92,6 +92,17 @@ def encode_examples(
             except InputError as cause:
                 raise row.error(cause.cause, cause.fix) from None
         raise
+
+
+def encode_inputs(task: AnyTask, examples: Sequence[Any], rows: Sequence[Row], windower: Windower) -> list[Sample]:
+    """The task's samples of unlabelled examples; those without text have none."""
+    kept = [index for index, example in enumerate(examples) if not task.is_empty(example)]
+    if len(kept) == len(examples):
+        return encode_examples(task, examples, rows, windower, labelled=False)
+    samples = encode_examples(
+        task, [examples[index] for index in kept], [rows[index] for index in kept], windower, labelled=False
+    )
+    return [replace(sample, example=kept[sample.example]) for sample in samples]
 
 
 def check_known_labels(task: AnyTask, data: Examples) -> None:

@@ -27,7 +27,7 @@ from spanlab.objectives.objective import ObjectiveLoss, token_metrics
 from spanlab.tasks.base import Encoded, Head, StandardHead, Task
 from spanlab.tasks.config import TaskConfig, TaskDataConfig
 from spanlab.tasks.formats.row import FileShape, Row
-from spanlab.tasks.result import Mistake, Result, Scores, common_fields, result_id
+from spanlab.tasks.result import Mistake, Result, Scores, common_fields, empty_fields, result_id
 from spanlab.tasks.sample import Sample, SampleBatch, TensorBatch, TokenSequence
 from spanlab.tasks.summarisation.decode import RougeOracle
 from spanlab.tasks.validation import Problem, text_problems
@@ -319,6 +319,10 @@ class Generation(Task[GenerationExample, GenerationResult]):
             log_probability=decoded.log_probability,
             source=example.source,
         )
+
+    @override
+    def empty_result(self, index: int, example: GenerationExample) -> GenerationResult:
+        return GenerationResult(**empty_fields(index, example.id), text="", source=example.source)
 
     # ---- score
 

@@ -183,7 +183,10 @@ class ExampleOutputs:
     def decode(self, task: AnyTask, *, first: int = 0) -> list[Result]:
         """A result per example; indices count from `first`."""
         parts = zip(self.examples, self.samples, self.outputs, strict=True)
-        return [task.decode(index, *part) for index, part in enumerate(parts, first)]
+        return [
+            task.empty_result(index, part[0]) if task.is_empty(part[0]) else task.decode(index, *part)
+            for index, part in enumerate(parts, first)
+        ]
 
     def tune(self, task: AnyTask) -> AnyTask:
         """The task with thresholds tuned on these examples."""
@@ -223,11 +226,12 @@ def embed_texts(
     """(E, D) the mean of each text's last hidden states, scaled to unit length, so that a dot product is the cosine.
 
     Special tokens count in the mean, as in sentence-transformers, so a model published there gives the same vectors. A
-    long text is the mean over the tokens of all its windows.
+    long text is the mean over the tokens of all its windows; the vector of an empty text is zero.
     """
     samples = [
         Sample(example=index, sequences=(window.sequence,))
         for index, tokens in enumerate(windower.tokenize(texts))
+        if texts[index].strip()
         for window in windower.single(tokens)
     ]
     network = MultiTaskNetwork(encoder, {"embedding": TokenSumHead()})

@@ -19,7 +19,7 @@ class Result:
     id: str
     """The input's id, or its index from 0."""
     windows: int = 1
-    """The number of windows the input was cut into."""
+    """The number of windows the input was cut into; 0 if it has no text."""
     truncated: bool = False
     """Whether text was truncated, which happens only on request."""
 
@@ -46,6 +46,11 @@ def common_fields(index: int, example_id: str | None, samples: Sequence[Sample])
     """The common fields of the result of example `index`, one window per sample."""
     truncated = any(sample.truncated for sample in samples)
     return CommonFields(id=result_id(index, example_id), windows=len(samples), truncated=truncated)
+
+
+def empty_fields(index: int, example_id: str | None) -> CommonFields:
+    """The common fields of the result of an input without text."""
+    return CommonFields(id=result_id(index, example_id), windows=0, truncated=False)
 
 
 def result_id(index: int, example_id: str | None) -> str:

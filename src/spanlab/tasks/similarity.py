@@ -32,7 +32,7 @@ from spanlab.tasks.classification import bars
 from spanlab.tasks.config import TaskConfig
 from spanlab.tasks.formats.row import FileShape, Row
 from spanlab.tasks.heads import SequenceTaskHead, balanced_weights, squared_loss, sums_by_sequence
-from spanlab.tasks.result import Mistake, Result, Scores, common_fields, result_id
+from spanlab.tasks.result import Mistake, Result, Scores, common_fields, empty_fields, result_id
 from spanlab.tasks.sample import Sample, TensorBatch
 from spanlab.tasks.validation import Problem, label_problems, read_id, text_problems
 from spanlab.tasks.windows import Windower
@@ -118,23 +118,25 @@ class BiHead(Head):
 class SimilarityResult(Result):
     """The similarity of two texts, in the range of the training data."""
 
-    score: float
+    score: float | None
+    """None if a text is empty."""
 
     def to_html(self) -> str:
         """The number."""
-        return f"<div class='similarity'><b>{self.score:.3f}</b></div>"
+        return f"<div class='similarity'><b>{'' if self.score is None else f'{self.score:.3f}'}</b></div>"
 
 
 @dataclass(frozen=True, kw_only=True)
 class PairLabelResult(Result):
     """The relation of two texts, and the probability of every label."""
 
-    label: str
+    label: str | None
+    """None if a text is empty."""
     scores: Mapping[str, float] = field(default_factory=dict)
 
     def to_html(self) -> str:
         """The label, and a bar for every score."""
-        return f"<div class='similarity'><b>{escape(self.label)}</b>{bars(self.scores)}</div>"
+        return f"<div class='similarity'><b>{escape(self.label or '')}</b>{bars(self.scores)}</div>"
 
 
 # ---- the task
@@ -292,6 +294,11 @@ class Similarity(Task[SimilarityExample, SimilarityResult | PairLabelResult]):
         scores = dict(zip(self.fitted.labels, probabilities, strict=True))
         return PairLabelResult(**shared, label=max(scores, key=scores.__getitem__), scores=scores)
 
+    @override
+    def empty_result(self, index: int, example: SimilarityExample) -> SimilarityResult | PairLabelResult:
+        shared = empty_fields(index, example.id)
+        return PairLabelResult(**shared, label=None) if self.fitted.labels else SimilarityResult(**shared, score=None)
+
     # ---- score
 
     @override
@@ -313,7 +320,7 @@ class Similarity(Task[SimilarityExample, SimilarityResult | PairLabelResult]):
         self, examples: Sequence[SimilarityExample], results: Sequence[SimilarityResult | PairLabelResult]
     ) -> Scores:
         """Pearson and Spearman of scores; accuracy, macro F1 and MCC of labels."""
-        labels = [result.label for result in results if isinstance(result, PairLabelResult)]
+        labels = [result.label or "" for result in results if isinstance(result, PairLabelResult)]
         if labels:
             gold = [example.label or "" for example in examples]
             return Scores(
@@ -323,7 +330,7 @@ class Similarity(Task[SimilarityExample, SimilarityResult | PairLabelResult]):
                 per_label=class_table(gold, labels),
                 confusion=confusion_matrix(gold, labels),
             )
-        scores = [result.score for result in results if isinstance(result, SimilarityResult)]
+        scores = [result.score or 0.0 for result in results if isinstance(result, SimilarityResult)]
         gold_scores = [example.score or 0.0 for example in examples]
         return Scores(task=self.name, count=len(gold_scores), metrics=score_similarity(gold_scores, scores))
 
@@ -334,9 +341,11 @@ class Similarity(Task[SimilarityExample, SimilarityResult | PairLabelResult]):
         if isinstance(result, PairLabelResult):
             if result.label == example.label:
                 return None
-            badness = result.scores.get(result.label, 1.0)
-            return Mistake(badness=badness, shown=shown, gold=example.label or "", predicted=result.label)
+            predicted = result.label or ""
+            badness = result.scores.get(predicted, 1.0)
+            return Mistake(badness=badness, shown=shown, gold=example.label or "", predicted=predicted)
         low, high = self.config.score_range
-        off = abs(result.score - (example.score or 0.0)) / (high - low)
-        gold, predicted = f"{example.score:.2f}", f"{result.score:.2f}"
+        score = result.score or 0.0
+        off = abs(score - (example.score or 0.0)) / (high - low)
+        gold, predicted = f"{example.score:.2f}", f"{score:.2f}"
         return Mistake(badness=off, shown=shown, gold=gold, predicted=predicted) if off > 0.1 else None

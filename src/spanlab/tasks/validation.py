@@ -19,6 +19,8 @@ class Problem:
     fix: str | None = None
     serious: bool = True
     """If true, training rejects the row; otherwise it is a warning."""
+    empty: bool = False
+    """If true, the input has no text: training rejects the row, and prediction gives it the empty result."""
     repaired: Mapping[str, Any] | None = None
     """The row's values with everything repaired that has one obvious repair; None: the row must be dropped."""
 
@@ -44,7 +46,8 @@ def text_problems(row: Row, name: str) -> Iterator[Problem]:
     elif not isinstance(value, str):
         yield Problem(kind="wrong type", cause=f"'{name}' is {clip_repr(value)}; it must be text")
     elif not value.strip():
-        yield Problem(kind="empty text", cause=f"'{name}' is empty", fix="write a text, or remove the example")
+        fix = "write a text, or remove the example"
+        yield Problem(kind="empty text", cause=f"'{name}' is empty", fix=fix, empty=True)
     elif any("\ud800" <= character <= "\udfff" for character in value):
         yield Problem(kind="encoding fault", cause=f"'{name}' holds half of a surrogate pair", fix="write it as UTF-8")
     elif "\ufffd" in value:

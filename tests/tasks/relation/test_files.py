@@ -106,6 +106,7 @@ def test_texts_a_line_are_still_texts(tmp_path: Path) -> None:
     path.write_text("Anna left.\n\nShe came back.\n")
     assert [row.values for row in rows(path) if isinstance(row, Row)] == [
         {"text": "Anna left."},
+        {"text": ""},
         {"text": "She came back."},
     ]
 

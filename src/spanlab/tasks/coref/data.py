@@ -165,7 +165,7 @@ def example_problems(row: Row, *, labelled: bool) -> Iterator[Problem]:
     """Everything that is wrong with a row; with its clusters only if `labelled`."""
     problems = list(text_problems(row, "text"))
     yield from problems
-    if any(problem.serious for problem in problems):
+    if any(problem.serious and (labelled or not problem.empty) for problem in problems):
         return
     text = str(row.values["text"])
     yield from _context_problems(text, row.values)

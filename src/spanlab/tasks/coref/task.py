@@ -41,7 +41,7 @@ from spanlab.tasks.coref.samples import (
     list_candidates,
 )
 from spanlab.tasks.formats.row import FileShape, Row
-from spanlab.tasks.result import Mistake, Scores, result_id
+from spanlab.tasks.result import Mistake, Scores, empty_fields, result_id
 from spanlab.tasks.sample import Sample
 from spanlab.tasks.spans.units import LabelUnits, choose_units, encode_units
 from spanlab.tasks.validation import Problem
@@ -104,6 +104,7 @@ class Coreference(Task[CorefExample, CorefResult]):
         return [
             self._arrays(index, example, units, windower, labelled=labelled).for_training(max_segments)
             for index, (example, units) in enumerate(zip(examples, all_units, strict=True))
+            if labelled or len(units)  # a text of characters that are no word has the empty result
         ]
 
     def _arrays(
@@ -189,6 +190,8 @@ class Coreference(Task[CorefExample, CorefResult]):
         self, index: int, example: CorefExample, samples: Sequence[Sample], outputs: Sequence[Links]
     ) -> CorefResult:
         """Clusters of all linked mentions, and of single ones if the model predicts them."""
+        if not samples:
+            return self.empty_result(index, example)
         (sample,), (links,) = samples, outputs
         clusters, cluster_scores, mentions = build_clusters(
             example.text, sample.features, links, singletons=bool(self.config.singletons)
@@ -204,6 +207,11 @@ class Coreference(Task[CorefExample, CorefResult]):
             sentences=example.sentence_spans,
             words=example.words,
         )
+
+    @override
+    def empty_result(self, index: int, example: CorefExample) -> CorefResult:
+        shared = empty_fields(index, example.id)
+        return CorefResult(**shared, clusters=(), cluster_scores=(), mentions=(), source=example.text)
 
     # ---- score
 

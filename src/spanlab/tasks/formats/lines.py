@@ -74,11 +74,11 @@ def _decode(data: bytes, path: str, line_number: int) -> str | InputError:
 
 
 def read_texts(path: str) -> Iterator[Row | InputError]:
-    """One row per line, with the line as its text; blank lines are skipped."""
+    """One row per line, with the line as its text; a blank line is an empty text, so rows count as lines do."""
     for line_number, line in read_lines(path):
         if isinstance(line, InputError):
             yield line
-        elif line.strip():
+        else:
             yield Row(values={"text": line}, path=path, line=line_number)
 
 

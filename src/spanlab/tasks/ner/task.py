@@ -16,7 +16,7 @@ from spanlab.tasks.ner.data import Entity, NerExample, NerResult, example_proble
 from spanlab.tasks.ner.heads import EntityMethod
 from spanlab.tasks.ner.span_head import SpanClassification
 from spanlab.tasks.ner.tag_head import Tagging
-from spanlab.tasks.result import Mistake, Scores, common_fields
+from spanlab.tasks.result import Mistake, Scores, common_fields, empty_fields
 from spanlab.tasks.sample import Sample
 from spanlab.tasks.spans.labelled import are_nested
 from spanlab.tasks.spans.units import LabelUnits, choose_units, encode_units, find_gold
@@ -144,6 +144,10 @@ class NamedEntities(Task[NerExample, NerResult]):
         return NerResult(
             **common_fields(index, example.id, samples), spans=tuple(entities), source=example.text, words=example.words
         )
+
+    @override
+    def empty_result(self, index: int, example: NerExample) -> NerResult:
+        return NerResult(**empty_fields(index, example.id), spans=(), source=example.text)
 
     # ---- score
 

@@ -90,7 +90,8 @@ def _question_problems(row: Row) -> Iterator[Problem]:
     yield from text_problems(row, "question")
     contexts = _contexts(row.values.get("context"))
     if not contexts:
-        yield Problem(kind="no context", cause="'context' is an empty list", fix="give at least one document")
+        fix = "give at least one document"
+        yield Problem(kind="no context", cause="'context' is an empty list", fix=fix, empty=True)
     for context in contexts:
         yield from text_problems(Row(values={"context": context}), "context")
 

@@ -23,7 +23,7 @@ from spanlab.tasks.qa.data import QaExample, QaResult, example_problems, parse_e
 from spanlab.tasks.qa.decode import WindowAnswers, rank_answers, scored_answers
 from spanlab.tasks.qa.pointer_head import PointerHead
 from spanlab.tasks.qa.span_head import AnswerSpanHead
-from spanlab.tasks.result import Mistake, Scores, common_fields
+from spanlab.tasks.result import Mistake, Scores, common_fields, empty_fields
 from spanlab.tasks.sample import Sample
 from spanlab.tasks.spans.units import tokens_over
 from spanlab.tasks.validation import Problem
@@ -66,6 +66,10 @@ class QuestionAnswering(Task[QaExample, QaResult]):
         """A threshold of no answer if there are questions without an answer; its value is tuned on dev."""
         has_unanswerable = any(not example.answers for example in examples)
         return cls(config, FittedState(thresholds={THRESHOLD: 0.0} if has_unanswerable else {}))
+
+    @override
+    def is_empty(self, example: QaExample) -> bool:
+        return not example.question.strip() or not any(context.strip() for context in example.contexts)
 
     # ---- encode
 
@@ -141,6 +145,12 @@ class QuestionAnswering(Task[QaExample, QaResult]):
             nbest=tuple(nbest[: self.config.n_best]),
             contexts=example.contexts,
         )
+
+    @override
+    def empty_result(self, index: int, example: QaExample) -> QaResult:
+        """No answer, for certain."""
+        shared = empty_fields(index, example.id)
+        return QaResult(**shared, answer="", start=None, end=None, score=1.0, no_answer=True, contexts=example.contexts)
 
     @override
     def tune(

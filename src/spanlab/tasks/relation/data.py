@@ -104,7 +104,7 @@ def example_problems(row: Row, *, labelled: bool) -> Iterator[Problem]:
     """Everything that is wrong with a row; without `labelled`, only with its text and given entities."""
     problems = list(text_problems(row, "text"))
     yield from problems
-    if any(problem.serious for problem in problems):
+    if any(problem.serious and (labelled or not problem.empty) for problem in problems):
         return
     entities = row.values.get("entities")
     if labelled or entities is not None:

@@ -37,7 +37,7 @@ from spanlab.tasks.relation.heads import RelationMethod
 from spanlab.tasks.relation.joint_head import JointExtraction
 from spanlab.tasks.relation.markers_head import MarkedPairs
 from spanlab.tasks.relation.pairs_head import GivenPairs
-from spanlab.tasks.result import Mistake, Scores, common_fields
+from spanlab.tasks.result import Mistake, Scores, common_fields, empty_fields
 from spanlab.tasks.sample import Sample
 from spanlab.tasks.spans.labelled import are_nested
 from spanlab.tasks.spans.units import choose_units, widest_span
@@ -142,6 +142,10 @@ class Relations(Task[RelationExample, RelationResult]):
         entities, relations = self._method.decode(example, samples, outputs)
         shared = common_fields(index, example.id, samples)
         return RelationResult(**shared, entities=entities, relations=relations, source=example.text)
+
+    @override
+    def empty_result(self, index: int, example: RelationExample) -> RelationResult:
+        return RelationResult(**empty_fields(index, example.id), entities=(), relations=(), source=example.text)
 
     @override
     def tune(

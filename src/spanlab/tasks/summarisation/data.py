@@ -105,7 +105,7 @@ def _sentence_problems(sentences: Sequence[Any]) -> Iterator[Problem]:
     if wrong is not None:
         yield Problem(kind="wrong type", cause=f"a sentence is {clip_repr(wrong)}; it must be text")
     elif not any(sentence.strip() for sentence in sentences):
-        yield Problem(kind="no sentence", cause="the document has no sentence", fix="leave it out")
+        yield Problem(kind="no sentence", cause="the document has no sentence", fix="leave it out", empty=True)
     else:
         yield from text_problems(Row(values={"sentences": " ".join(sentences)}), "sentences")
         blank = sum(not sentence.strip() for sentence in sentences)

@@ -21,7 +21,7 @@ from spanlab.encoder import Encoder
 from spanlab.metrics.generation import score_rouge
 from spanlab.tasks.base import FittedState, Task
 from spanlab.tasks.formats.row import FileShape, Row
-from spanlab.tasks.result import Mistake, Scores, common_fields
+from spanlab.tasks.result import Mistake, Scores, common_fields, empty_fields
 from spanlab.tasks.sample import Sample
 from spanlab.tasks.summarisation.config import Limit, SummarisationConfig
 from spanlab.tasks.summarisation.data import (
@@ -92,6 +92,8 @@ class Summarisation(Task[SummaryExample, SummaryResult]):
         markers = self.config.sentence_vector == "marker"
         samples = []
         for index, example in enumerate(examples):
+            if not labelled and not len(tokens[index]):  # characters that the tokenizer drops: the empty result
+                continue
             windows, features = cut_document(example.spans, tokens[index], windower, markers=markers)
             samples.append(
                 Sample(
@@ -136,6 +138,8 @@ class Summarisation(Task[SummaryExample, SummaryResult]):
         outputs: Sequence[NDArray[np.float32]],
     ) -> SummaryResult:
         """The best sentences; those that were truncated, or have no token, are not chosen."""
+        if not samples:
+            return self.empty_result(index, example)
         (sample,), (logits_K,) = samples, outputs
         logits = np.full(len(example.spans), -np.inf)
         logits[sample.features["sentences"].astype(np.int64)] = logits_K
@@ -151,6 +155,10 @@ class Summarisation(Task[SummaryExample, SummaryResult]):
         shared = common_fields(index, example.id, samples)
         shared["windows"] = len(sample.sequences)
         return SummaryResult(**shared, sentences=sentences, summary=example.summary(chosen), text=example.text)
+
+    @override
+    def empty_result(self, index: int, example: SummaryExample) -> SummaryResult:
+        return SummaryResult(**empty_fields(index, example.id), sentences=(), summary="", text=example.text)
 
     # ---- score
 
