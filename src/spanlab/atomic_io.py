@@ -158,9 +158,9 @@ def _old_name(target: Path) -> Path:
 
 def check_new_folder(folder: Path, *, overwrite: bool) -> None:
     """Raise where an output folder is not empty and may not be overwritten."""
-    if overwrite or not folder.exists():
-        return
-    if not folder.is_dir() or any(path.name != _STAGE for path in folder.iterdir()):
+    if folder.exists() and not folder.is_dir():
+        raise InputError("exists and is not a folder", path=folder, fix="choose another folder")
+    if not overwrite and folder.exists() and any(path.name != _STAGE for path in folder.iterdir()):
         raise InputError("exists and is not empty", path=folder, fix="choose another folder, or use --overwrite")
 
 

@@ -1,7 +1,8 @@
-"""`spanlab init`: sample data and a config to start from."""
+"""`spanlab init`: sample data, a config to start from, and the commands that use them."""
 
+import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,10 +12,12 @@ from spanlab.cli.output import print_json
 if TYPE_CHECKING:
     from spanlab.samples.export import ExportedFile, Selection
 
-_CONFIG = """# spanlab finetune {task} --config {folder}/config.yaml \\
-#     --model MODEL {options} --out run
-# MODEL is a model folder, a run folder or a Hugging Face id. Keys that you delete keep their published values.
+_CONFIG = """# {train}
+# MODEL is {model}.
+# Keys that you delete keep their published values.
 {settings}"""
+_MODEL = "a model folder, a run folder or a Hugging Face id"
+_CAUSAL_MODEL = "a causal model, such as a run of spanlab pretrain gpt, or gpt2 from the hub"
 _MULTITASK = {"topics": "classification", "names": "ner", "alike": "similarity", "answers": "qa"}
 """The tasks of the sample multitask run, by name."""
 
@@ -26,7 +29,7 @@ def init(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Write into a folder that is not empty.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Write sample data for a task and a config with all of its settings.
+    """Write sample data for a task, a config with all of its settings, and print the commands that use them.
 
     Example: spanlab init classification start
     """
@@ -35,26 +38,30 @@ def init(
     from spanlab.config import to_mapping
     from spanlab.finetuning.config import resolve_run_config
     from spanlab.samples import load
-    from spanlab.samples.export import Selection, build_files, write_exported
+    from spanlab.samples.export import Selection, build_files, sample_settings, write_exported
 
     check_new_folder(folder, overwrite=overwrite)
-    settings = yaml.safe_dump(to_mapping(resolve_run_config(task, {})), sort_keys=False, allow_unicode=True)
+    settings = to_mapping(resolve_run_config(task, sample_settings(task, language)))
     selection = Selection(language=language, format="jsonl")
     if task == "multitask":
         texts, others = _multitask_files(folder, selection)
-        options = f"--train {folder}/tasks.yaml"
     else:
         texts, others = build_files(load(), task, folder, selection), {}
-        options = f"--train {folder}/train.jsonl --dev {folder}/dev.jsonl"
     config = folder / "config.yaml"
-    others[config.name] = _CONFIG.format(task=task, folder=folder, options=options, settings=settings)
+    commands = _commands(task, folder, config)
+    model = _CAUSAL_MODEL if task == "generation" else _MODEL
+    written = yaml.safe_dump(settings, sort_keys=False, allow_unicode=True)
+    others[config.name] = _CONFIG.format(train=commands[0], model=model, settings=written)
     write_exported(folder, texts, others)
     if as_json:
-        print_json({"task": task, "config": str(config), "files": {str(file.path): file.examples for file in texts}})
+        counts = {str(file.path): file.examples for file in texts}
+        print_json({"task": task, "config": str(config), "files": counts, "commands": commands})
         return
     for file in texts:
         typer.echo(f"{file.path}: {file.examples} examples")
-    typer.echo(f"{config}: all settings, and the command that uses them")
+    typer.echo(f"{config}: all settings of the run")
+    typer.echo("\n  ".join(["\nNext:", *commands]))
+    typer.echo(f"MODEL is {model}.")
 
 
 def _multitask_files(folder: Path, selection: "Selection") -> "tuple[dict[ExportedFile, str], dict[str, str]]":
@@ -62,15 +69,30 @@ def _multitask_files(folder: Path, selection: "Selection") -> "tuple[dict[Export
     import yaml
 
     from spanlab.samples import load
-    from spanlab.samples.export import build_files
+    from spanlab.samples.export import build_files, sample_settings
 
-    entries: list[dict[str, object]] = []
+    entries: list[dict[str, Any]] = []
     texts: dict[ExportedFile, str] = {}
     for name, task in _MULTITASK.items():
         texts |= build_files(load(), task, folder / name, selection)
         entries.append({"name": name, "task": task, "train": f"{name}/train.jsonl", "dev": f"{name}/dev.jsonl"})
-        if task == "ner":
-            # Some entities are nested; in Chinese and Korean texts the units are characters.
-            wide = {} if selection.language == "en" else {"span": {"max_width": 48}}
-            entries[-1]["settings"] = {"head": "span", **wide}
+        if settings := sample_settings(task, selection.language):
+            entries[-1]["settings"] = settings
     return texts, {"tasks.yaml": yaml.safe_dump(entries, sort_keys=False)}
+
+
+def _commands(task: str, folder: Path, config: Path) -> list[str]:
+    """What trains, evaluates and predicts with the files of the folder, each command on one line."""
+    run = folder / "run"
+    if task == "multitask":
+        data = ["--train", folder / "tasks.yaml"]
+        tests = [(folder / name / "test.jsonl", ["--task", name]) for name in _MULTITASK]
+    else:
+        data = ["--train", folder / "train.jsonl", "--dev", folder / "dev.jsonl"]
+        tests = [(folder / "test.jsonl", [])]
+    commands: list[list[object]] = [
+        ["finetune", task, "--config", config, "--model", "MODEL", *data, "--out", run],
+        *(["evaluate", run, "--data", test, *option] for test, option in tests),
+        *(["predict", run, "--input", test, *option] for test, option in tests),
+    ]
+    return [shlex.join(["spanlab", *map(str, command)]) for command in commands]

@@ -52,6 +52,8 @@ class TaskFiles:
 
     examples: Examples
     formats: Mapping[str, Format]
+    label_of: Callable[[Passage], str | None] | None = None
+    """The label that a passage has in classification."""
 
 
 def export(
@@ -88,8 +90,9 @@ def build_files(passages: Sequence[Passage], task: str, out: Path, selection: Se
             check_known(option, name, known)
     names = tuple(files.formats) if selection.format is None else (selection.format,)
     texts = {}
+    passages = _learnable([p for p in passages if selection.language in {None, p.language}], files)
     for split in SPLITS if selection.split is None else (selection.split,):
-        chosen = [p for p in passages if p.split == split and selection.language in {None, p.language}]
+        chosen = [passage for passage in passages if passage.split == split]
         examples = len(files.examples(chosen))
         for name in names if examples else ():
             format_ = files.formats[name]
@@ -102,6 +105,17 @@ def build_files(passages: Sequence[Passage], task: str, out: Path, selection: Se
     return texts
 
 
+def _learnable(passages: Sequence[Passage], files: TaskFiles) -> Sequence[Passage]:
+    """Without the dev and test passages whose label no training passage has, which fine-tuning would refuse.
+
+    The passages of a single language are few, so that some labels occur once.
+    """
+    if files.label_of is None:
+        return passages
+    known = {files.label_of(passage) for passage in passages if passage.split == "train"}
+    return [passage for passage in passages if not known or files.label_of(passage) in known]
+
+
 def files_of(task: str, *, label: str | None = None) -> TaskFiles:
     """The examples and formats of a task; `label` chooses the labels of classification."""
     check_known("task", task, TASKS)
@@ -111,6 +125,17 @@ def files_of(task: str, *, label: str | None = None) -> TaskFiles:
         raise InputError(f"{task} has no choice of labels", fix="leave --label out")
     check_known("label", label, CLASSIFICATION_LABELS)
     return CLASSIFICATION_LABELS[label]
+
+
+def sample_settings(task: str, language: str | None) -> dict[str, object]:
+    """The settings that differ from a task's defaults if it is trained on the almanac; None: on all its languages."""
+    if task == "ner":
+        # Entities are nested. Where languages are mixed, units are characters, and English names have up to 42 of them.
+        return {"head": "span"} | ({"span": {"max_width": 48}} if language is None else {})
+    if task == "generation":
+        # A title needs the beginning of its passage, which may not fit a small model as a whole.
+        return {"data": {"long_text": "truncate"}}
+    return {}
 
 
 def check_known(what: str, name: str, known: Sequence[str] | Mapping[str, object]) -> None:
@@ -226,9 +251,11 @@ def titles(passages: Sequence[Passage]) -> list[Record]:
     return [{"id": passage.id, "source": passage.text, "target": passage.title} for passage in passages]
 
 
-def _task(examples: Examples, **others: Format) -> TaskFiles:
+def _task(
+    examples: Examples, *, label_of: Callable[[Passage], str | None] | None = None, **others: Format
+) -> TaskFiles:
     lines = Format(extension="jsonl", write=lambda passages: json_lines(examples(passages)))
-    return TaskFiles(examples=examples, formats={"jsonl": lines, **others})
+    return TaskFiles(examples=examples, formats={"jsonl": lines, **others}, label_of=label_of)
 
 
 def _table(examples: Examples) -> Format:
@@ -236,7 +263,7 @@ def _table(examples: Examples) -> Format:
 
 
 TASKS: Mapping[str, TaskFiles] = {
-    "classification": _task(topics, tsv=_table(topics)),
+    "classification": _task(topics, tsv=_table(topics), label_of=lambda passage: passage.topic),
     "similarity": _task(pairs, tsv=_table(pairs)),
     "ner": _task(entities, conll=Format(extension="conll", write=formats.conll)),
     "qa": _task(questions, squad=Format(extension="json", write=formats.squad)),
@@ -248,5 +275,5 @@ TASKS: Mapping[str, TaskFiles] = {
 # Classification has two sets of labels; topic is the default.
 CLASSIFICATION_LABELS: Mapping[str, TaskFiles] = {
     "topic": TASKS["classification"],
-    "sentiment": _task(sentiments, tsv=_table(sentiments)),
+    "sentiment": _task(sentiments, tsv=_table(sentiments), label_of=lambda passage: passage.sentiment),
 }
