@@ -18,13 +18,13 @@ import dataclasses
 import math
 import operator
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import yaml
 
-from spanlab.errors import ConfigError, clip_repr, did_you_mean
+from spanlab.errors import ConfigError, clip_repr, did_you_mean, nearest
 from spanlab.strict_parsing import parse_yaml
 
 Config = TypeVar("Config")
@@ -37,6 +37,8 @@ class Source:
 
     path: str | None = None
     lines: Mapping[KeyPath, int] = dataclasses.field(default_factory=dict)
+    root: type | None = None
+    """The dataclass that is being read, for suggestions."""
 
     def error(self, key: KeyPath, cause: str, fix: str | None = None) -> ConfigError:
         """The error for `key`, with the line of the nearest enclosing key that the file holds."""
@@ -189,7 +191,81 @@ def merge(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
 
 def from_mapping(cls: type[Config], mapping: Mapping[str, Any], source: Source | None = None) -> Config:
     """An instance of the frozen dataclass `cls` from a nested mapping, every key and value checked."""
-    return _build(cls, mapping, (), source or Source())
+    return _build(cls, mapping, (), dataclasses.replace(source or Source(), root=cls))
+
+
+_ALSO_CALLED = {
+    "batch": "batch_size",
+    "bf16": "precision",
+    "dtype": "precision",
+    "eval_steps": "eval_every",
+    "fp16": "precision",
+    "grad_clip": "clip",
+    "gradient_accumulation_steps": "accumulate",
+    "hidden_dropout_prob": "dropout",
+    "hidden_size": "width",
+    "learning_rate": "lr",
+    "lr_scheduler_type": "schedule",
+    "max_grad_norm": "clip",
+    "max_len": "length",
+    "max_length": "length",
+    "max_seq_length": "length",
+    "max_steps": "steps",
+    "mlm_probability": "ratio",
+    "num_attention_heads": "heads",
+    "num_epochs": "epochs",
+    "num_hidden_layers": "layers",
+    "num_layers": "layers",
+    "num_train_epochs": "epochs",
+    "optim": "optimiser",
+    "per_device_train_batch_size": "batch_size",
+    "save_steps": "save_every",
+    "scheduler": "schedule",
+    "train_batch_size": "batch_size",
+    "warmup_ratio": "warmup",
+    "warmup_steps": "warmup",
+}
+"""Names of settings in other programs, and the last part of our keys."""
+
+
+def suggest_key(key: str, root: type) -> str | None:
+    """The key of a config that a wrong one probably means; None if none is near.
+
+    First the same name in another section (`lr` for `training.lr`) and the names of other programs, then a name that
+    differs by a typing error, in the same section before others.
+    """
+    *section, name = key.replace("-", "_").split(".")
+    keys = list(all_keys(root))
+    siblings = [known for known in keys if known.split(".")[:-1] == section]
+    for wanted in (name, _ALSO_CALLED.get(name.lower())):
+        exact = [known for known in (*siblings, *keys) if known.rpartition(".")[2] == wanted]
+        if exact:
+            return exact[0]
+    for candidates in (siblings, keys):
+        by_name = {known.rpartition(".")[2]: known for known in reversed(candidates)}
+        near = nearest(name, by_name)
+        if near is not None:
+            return by_name[near]
+    return None
+
+
+def all_keys(cls: type) -> Iterator[str]:
+    """Every key of a config in the order of its fields, sections before their keys: `training`, `training.lr`, …
+
+    A field that changes single keys of another config, as a mapping, names it in its metadata: `{"keys_of": Config}`.
+    """
+    hints = _hints(cls)
+    for field in dataclasses.fields(cls):
+        yield field.name
+        inner = field.metadata.get("keys_of") or section_class(hints[field.name])
+        if inner is not None:
+            yield from (f"{field.name}.{key}" for key in all_keys(inner))
+
+
+def section_class(hint: Any) -> type | None:  # noqa: ANN401 (an annotation)
+    """The dataclass of a field that holds a section; None for plain values."""
+    choices = get_args(hint) if get_origin(hint) in {Union, types.UnionType, Annotated} else (hint,)
+    return next((choice for choice in choices if isinstance(choice, type) and dataclasses.is_dataclass(choice)), None)
 
 
 def to_mapping(config: Any) -> dict[str, Any]:  # noqa: ANN401 (any dataclass)
@@ -216,7 +292,9 @@ def _build(cls: type[Config], mapping: Mapping[str, Any], prefix: KeyPath, sourc
     for key, value in mapping.items():
         path = (*prefix, str(key))
         if key not in fields:
-            raise source.error(path, f"unknown key '{'.'.join(path)}'{did_you_mean(str(key), fields)}")
+            suggestion = suggest_key(".".join(path), source.root or cls)
+            hint = f" (did you mean '{suggestion}'?)" if suggestion else ""
+            raise source.error(path, f"unknown key '{'.'.join(path)}'{hint}")
         values[key] = _coerce(hints[key], value, path, source)
         _check_bounds(hints[key], values[key], path, source)
     for name, field in fields.items():

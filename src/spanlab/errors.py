@@ -9,7 +9,6 @@ characters that would move the cursor or reorder the text of a terminal are show
 
 import unicodedata
 from collections.abc import Iterable
-from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -78,8 +77,43 @@ class RunError(RuntimeError):
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """The hint ` (did you mean 'x'?)` for the known name nearest to `name`; empty when none is near."""
-    near = get_close_matches(name, list(known), n=1, cutoff=0.6)
-    return f" (did you mean '{near[0]}'?)" if near else ""
+    near = nearest(name, known)
+    return f" (did you mean '{near}'?)" if near is not None else ""
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that `name` is probably meant to be: a typing error away, or with the same beginning."""
+    typed = name.lower()
+    if len(typed) > _LONGEST_NAME:
+        return None
+    distances = {other: _edits(typed, other.lower()) for other in known if _may_be_near(typed, other.lower())}
+    return min(distances, key=lambda other: distances[other], default=None)
+
+
+_LONGEST_NAME = 100
+
+
+def _may_be_near(typed: str, known: str) -> bool:
+    pairs = enumerate(zip(typed, known, strict=False))
+    beginning = next((index for index, (a, b) in pairs if a != b), min(len(typed), len(known)))
+    if beginning >= max(3, 0.6 * len(typed)) or (beginning == len(known) and beginning >= 4):
+        return True
+    allowed = max(1, len(typed) // 4)
+    return abs(len(typed) - len(known)) <= allowed and _edits(typed, known) <= allowed
+
+
+def _edits(a: str, b: str) -> int:
+    """The number of characters to insert, delete, replace or swap with their neighbour to turn `a` into `b`."""
+    before: list[int] = []
+    row = list(range(len(b) + 1))
+    for i, character in enumerate(a, 1):
+        before, previous, row = row, before, [i]
+        for j, other in enumerate(b, 1):
+            cost = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (character != other))
+            if i > 1 and j > 1 and character == b[j - 2] and a[i - 2] == other:
+                cost = min(cost, previous[j - 2] + 1)
+            row.append(cost)
+    return row[-1]
 
 
 def clip_repr(value: Any, limit: int = 60) -> str:  # noqa: ANN401 (anything a file holds)

@@ -17,7 +17,7 @@ def test_overrides_lie_over_the_published_settings() -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"data": {"lenght": 3}}, "did you mean 'length'"),
+        ({"data": {"lenght": 3}}, "did you mean 'data.length'"),
         ({"tuning": {"augment_share": 2.0}}, "above 0 and below 1"),
         ({"data": {"length": 2}}, "at least 8"),
         ({"training": {"batch_warmup": 0.1}}, "is for pre-training"),

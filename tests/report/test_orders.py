@@ -127,7 +127,7 @@ def test_the_command(corpus: Path, tmp_path: Path) -> None:
         ("data.streams=4000", "no whole block"),
         ("data.blocks=documents", "set data.blocks=streams"),
         ("masking.permutation.alpha=0", "alpha' is 0"),
-        ("masking.permutation.lw=tail", "did you mean 'law'"),
+        ("masking.permutation.lw=tail", "did you mean 'masking.permutation.law'"),
     ],
 )
 def test_wrong_input(override: str, message: str, corpus: Path) -> None:

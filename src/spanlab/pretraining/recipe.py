@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 from spanlab.config import AtLeast, Below, Bounded, Source, from_mapping, merge, nested, parse_overrides, read_yaml
 from spanlab.corruption.masking import MaskingConfig
-from spanlab.encoder import SpanBoundaryConfig
+from spanlab.encoder import EncoderConfig, SpanBoundaryConfig
 from spanlab.errors import ConfigError, did_you_mean
 from spanlab.objectives.build import OBJECTIVES
 from spanlab.pretraining.methods import PAIR_BLOCKS, Method, method_of
@@ -90,7 +90,7 @@ class Recipe:
     masking: MaskingConfig = field(default_factory=MaskingConfig)
     objectives: dict[str, float] = field(default_factory=lambda: {"mlm": 1.0})
     """A weight for each objective; 0 turns one off."""
-    encoder: dict[str, Any] = field(default_factory=dict)
+    encoder: dict[str, Any] = field(default_factory=dict, metadata={"keys_of": EncoderConfig})
     """Changes to the backbone's `EncoderConfig`, such as {"embedding_width": 128}."""
     span_boundary: SpanBoundaryConfig = field(default_factory=SpanBoundaryConfig)
     generator: GeneratorSection = field(default_factory=GeneratorSection)
