@@ -19,6 +19,7 @@ from spanlab.config import (
     merge,
     parse_overrides,
     read_yaml,
+    suggest_key,
     to_mapping,
 )
 from spanlab.errors import ConfigError
@@ -168,3 +169,44 @@ def test_values_on_their_bounds_are_taken() -> None:
     limits = Limits(length=8, stride=1, ratio=0.9, betas=(0.0, 0.5), depths=(1,), weights={"mlm": 0.0}, precision=1)
     assert from_mapping(Limits, to_mapping(limits)) == limits
     assert Limits(stride=None).stride is None
+
+
+SUGGESTED = {
+    "lr": "training.lr",
+    "learning_rate": "training.lr",
+    "training.learning_rate": "training.lr",
+    "training.num_train_epochs": "training.epochs",
+    "batch-size": "training.batch_size",
+    "batch_size": "training.batch_size",
+    "max_seq_length": "data.length",
+    "stps": "training.steps",
+    "data.lenght": "data.length",
+    "traning": "training",
+    "masking.steps": "training.steps",
+    "hidden_size": "encoder.width",
+    "dropout": "encoder.dropout",
+    "nonsense": None,
+}
+
+
+@pytest.mark.parametrize("key", SUGGESTED)
+def test_a_wrong_key_suggests_the_whole_key(key: str) -> None:
+    from spanlab.pretraining.recipe import Recipe, load_recipe
+
+    assert suggest_key(key, Recipe) == SUGGESTED[key]
+    hint = f"(did you mean '{SUGGESTED[key]}'?)" if SUGGESTED[key] else "unknown key 'nonsense'"
+    if "-" not in key:
+        with pytest.raises(ConfigError) as refusal:
+            load_recipe("spanbert", [f"{key}=1"])
+        assert hint in str(refusal.value)
+
+
+def test_names_of_other_programs_lead_to_keys_that_exist() -> None:
+    from spanlab.config import _ALSO_CALLED, all_keys
+    from spanlab.finetuning.config import MultitaskConfig
+    from spanlab.pretraining.recipe import Recipe
+    from spanlab.tasks.table import TASKS
+
+    configs = (Recipe, MultitaskConfig, *(task.Config for task in TASKS.values()))
+    known = {key.rpartition(".")[2] for config in configs for key in all_keys(config)}
+    assert set(_ALSO_CALLED.values()) <= known

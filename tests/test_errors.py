@@ -2,7 +2,7 @@ import pickle
 
 import pytest
 
-from spanlab.errors import ConfigError, InputError, MissingExtraError, SpanlabError, clip_repr
+from spanlab.errors import ConfigError, InputError, MissingExtraError, SpanlabError, clip_repr, nearest
 
 
 @pytest.mark.parametrize(
@@ -47,3 +47,40 @@ def test_a_message_is_one_short_line_that_moves_no_cursor() -> None:
 )
 def test_values_in_messages(value: object, text: str) -> None:
     assert clip_repr(value) == text
+
+
+COMMANDS = (
+    "score",
+    "finetune",
+    "pretrain",
+    "predict",
+    "prepare",
+    "evaluate",
+    "embed",
+    "coref",
+    "classification",
+    "ner",
+)
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("fintune", "finetune"),
+        ("fine-tune", "finetune"),
+        ("eval", "evaluate"),
+        ("evaluation", "evaluate"),
+        ("prediction", "predict"),
+        ("classify", "classification"),
+        ("coreference", "coref"),
+        ("NER", "ner"),
+        ("nre", "ner"),
+        ("socre", "score"),
+        ("serve", None),
+        ("compare", None),
+        ("train", None),
+        ("x" * 100_000, None),
+    ],
+)
+def test_only_what_is_near_is_suggested(typed: str, meant: str | None) -> None:
+    assert nearest(typed, COMMANDS) == meant

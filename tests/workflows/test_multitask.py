@@ -238,7 +238,9 @@ def test_what_the_run_is_told(tiny_model: Path, tmp_path: Path, monkeypatch: pyt
     with pytest.raises(ConfigError, match="--dev cannot be used"):
         prepare({}, dev="x.jsonl")
     write_list(tmp_path, listed(settings={"data": {"lenght": 16}}))
-    with pytest.raises(ConfigError, match=r"tasks\.yaml:11: unknown key 'data\.lenght' \(did you mean 'data\.length'\?\)"):
+    with pytest.raises(
+        ConfigError, match=r"tasks\.yaml:11: unknown key 'data\.lenght' \(did you mean 'data\.length'\?\)"
+    ):
         prepare({})
     without = [{key: value for key, value in entry.items() if key != "dev"} for entry in listed()]
     write_list(tmp_path, without)
