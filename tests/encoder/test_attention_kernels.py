@@ -89,3 +89,25 @@ def test_attention_dropout_keeps_the_expectation() -> None:
     expected = F.scaled_dot_product_attention(*(x.transpose(0, 1)[None] for x in qkv.unbind(1)))[0].transpose(0, 1)
     many = torch.stack([attend(qkv, runs, causal=False, dropout_p=0.2).hidden_ND for _ in range(3000)])
     torch.testing.assert_close(many.mean(0), expected.flatten(1), rtol=0.0, atol=0.06)
+
+
+@pytest.mark.parametrize("length", [1, 2, 5, 9, 12, 13, 16, 17, 40])
+def test_local_attention_by_blocks_equals_a_mask(length: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    reach = 4
+    runs = (Run(2, length),)
+    qkv = torch.randn(2 * length, 3, 2, 4, dtype=torch.float64)
+    distance = (torch.arange(length) - torch.arange(length)[:, None]).abs()
+    q, k, v = (x.view(2, length, 2, 4).transpose(1, 2) for x in qkv.unbind(1))
+    expected = F.scaled_dot_product_attention(q, k, v, attn_mask=distance <= reach).transpose(1, 2).reshape(-1, 8)
+    gradients = []
+    for blocks_length in (0, 1_000):  # block by block, and by a mask
+        monkeypatch.setattr(attention_kernels, "BLOCKS_LENGTH", blocks_length)
+        leaf = qkv.clone().requires_grad_()
+        attended = attend(leaf, runs, causal=False, reach=reach).hidden_ND
+        torch.testing.assert_close(attended, expected)
+        attended.square().sum().backward()
+        gradients.append(leaf.grad)
+    torch.testing.assert_close(*gradients)
+    weights = attend(qkv, runs, causal=False, reach=reach, need_weights=True).weights
+    assert weights is not None
+    assert ((weights[0] > 0) == (distance <= reach)).all()

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 SHAPE = {"hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 64}
 DRY = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+MODERN = {"local_attention": 8, "max_position_embeddings": 40, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
 GPT = {"n_embd": 32, "n_layer": 3, "n_head": 4, "resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
 VOCAB = 83
 LENGTH = 24
@@ -73,6 +74,26 @@ CASES: dict[str, Case] = {
         segments=True,
     ),
     "electra-wide": Case(bert_like(hf.ElectraConfig, embedding_size=32), {"ElectraModel": ()}, segments=True),
+    "modernbert": Case(
+        hf.ModernBertConfig(vocab_size=VOCAB, cls_token_id=1, sep_token_id=2, **MODERN, **SHAPE),
+        {"ModernBertModel": (), "ModernBertForMaskedLM": ("mlm",)},
+    ),
+    "modernbert-biases": Case(
+        hf.ModernBertConfig(
+            vocab_size=VOCAB,
+            cls_token_id=1,
+            sep_token_id=2,
+            global_attn_every_n_layers=2,
+            attention_bias=True,
+            mlp_bias=True,
+            norm_bias=True,
+            hidden_activation="silu",
+            tie_word_embeddings=False,
+            **MODERN,
+            **SHAPE,
+        ),
+        {"ModernBertForMaskedLM": ("mlm",)},
+    ),
     "gpt2": Case(
         hf.GPT2Config(vocab_size=VOCAB, n_positions=40, bos_token_id=1, eos_token_id=2, **GPT),
         {"GPT2Model": (), "GPT2LMHeadModel": ("clm",)},

@@ -8,13 +8,12 @@ Shapes: N tokens, D width, H heads, W width of a head; C sequences of a run, T t
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor, nn
 
 from spanlab.encoder.attention_kernels import AttentionOutput, attend
 from spanlab.encoder.cache import LayerCache
 from spanlab.encoder.packing import Run
-from spanlab.encoder.positions import rotate
+from spanlab.encoder.positions import RotaryAngles, rotate_
 
 
 @dataclass(frozen=True)
@@ -22,8 +21,10 @@ class LayerContext:
     """Properties of the batch that attention needs, the same for every layer."""
 
     runs: Sequence[Run]
-    rotary: tuple[Tensor, Tensor] | None = None
+    rotary: RotaryAngles | None = None
     """Cosine and sine of every token's position, where positions are rotary."""
+    local_rotary: RotaryAngles | None = None
+    """The same for layers with local attention."""
     need_weights: bool = False
     prefixes: Sequence[int] | None = None
     """The number of first tokens of each sequence that all of its tokens see, in a causal encoder."""
@@ -32,13 +33,17 @@ class LayerContext:
 
 
 class SelfAttention(nn.Module):
-    """Every token attends to the tokens of its own sequence."""
+    """Every token attends to the tokens of its own sequence, or to those near it."""
 
-    def __init__(self, width: int, heads: int, *, dropout: float, causal: bool) -> None:
+    def __init__(
+        self, width: int, heads: int, *, dropout: float, causal: bool, bias: bool = True, window: int | None = None
+    ) -> None:
+        """`window`: local attention, half of it to the left and half to the right; None: the whole sequence."""
         super().__init__()
         self.heads, self.dropout, self.causal = heads, dropout, causal
-        self.qkv = nn.Linear(width, 3 * width)
-        self.output = nn.Linear(width, width)
+        self.reach = None if window is None else window // 2
+        self.qkv = nn.Linear(width, 3 * width, bias=bias)
+        self.output = nn.Linear(width, width, bias=bias)
 
     def forward(self, x_ND: Tensor, context: LayerContext, head_mask_H: Tensor | None = None) -> AttentionOutput:
         """(N, D) in and out, and the attention weights if they are needed."""
@@ -47,10 +52,11 @@ class SelfAttention(nn.Module):
 
     def mix(self, x_ND: Tensor, context: LayerContext, head_mask_H: Tensor | None = None) -> AttentionOutput:
         """(N, D) the weighted sums of the values, before the output projection."""
-        qkv_N3HW = self.qkv(x_ND).view(x_ND.shape[0], 3, self.heads, -1)
-        if context.rotary is not None:
-            q_NHW, k_NHW, v_NHW = qkv_N3HW.unbind(1)
-            qkv_N3HW = torch.stack([rotate(q_NHW, *context.rotary), rotate(k_NHW, *context.rotary), v_NHW], dim=1)
+        qkv_ND3 = self.qkv(x_ND)
+        rotary = context.rotary if self.reach is None else context.local_rotary
+        if rotary is not None:
+            qkv_ND3 = rotate_(qkv_ND3, self.heads, rotary)
+        qkv_N3HW = qkv_ND3.view(x_ND.shape[0], 3, self.heads, -1)
         if context.cache is not None:
             context.cache.write(qkv_N3HW)
         if context.cache is not None and not context.cache.step.is_first:
@@ -61,6 +67,7 @@ class SelfAttention(nn.Module):
                 context.runs,
                 causal=self.causal,
                 prefixes=context.prefixes,
+                reach=self.reach,
                 dropout_p=self.dropout if self.training else 0.0,
                 need_weights=context.need_weights,
             )

@@ -8,7 +8,10 @@ same kernel as the run it continues. The rule comes from `python -m benchmarks.a
 everywhere except in bf16 training on short sequences, where its backward pass is slow, and wherever attention dropout
 is on, which it has no fused form for.
 
-Shapes: N tokens, C sequences of a run, T their length, H heads, W width of a head.
+Local attention sees `reach` tokens to each side. Long sequences are cut into blocks of `reach` queries, each of which
+attends to its own block and its two neighbours, so that the cost grows linearly with the length.
+
+Shapes: N tokens, C sequences of a run, T their length, H heads, W width of a head; local: G blocks, R the reach.
 """
 
 from collections.abc import Sequence
@@ -24,6 +27,9 @@ from spanlab.encoder.packing import Run
 MATMUL_LENGTH_BF16 = 192
 """Up to this length, training in bf16 on a CPU is faster by plain matrix products than by the fused kernel."""
 
+BLOCKS_LENGTH = 4
+"""Local attention on sequences longer than this many times the reach is computed block by block."""
+
 
 class AttentionOutput(NamedTuple):
     """One vector per token, and per run the weights (C, H, T, T) if needed."""
@@ -38,35 +44,35 @@ def attend(
     *,
     causal: bool,
     prefixes: Sequence[int] | None = None,
+    reach: int | None = None,
     dropout_p: float = 0.0,
     need_weights: bool = False,
 ) -> AttentionOutput:
     """Attention within each sequence by the kernel that suits the device, dtype, length and mode.
 
-    `prefixes` has, for each sequence, the number of first tokens that all of its tokens see even if `causal`.
+    `prefixes` has, for each sequence, the number of first tokens that all of its tokens see even if `causal`; `reach`
+    is how far a token sees to either side, None for the whole sequence.
     """
+    assert reach is None or not causal, "local attention looks to both sides"
     if prefixes is None and _varlen_fits(qkv_N3HW, len(runs), dropout_p=dropout_p, need_weights=need_weights):
-        return AttentionOutput(_varlen(qkv_N3HW, runs, causal=causal))
+        return AttentionOutput(_varlen(qkv_N3HW, runs, causal=causal, reach=reach))
     contexts: list[Tensor] = []
     weights: list[Tensor] = []
     parts = torch.split(qkv_N3HW, [run.tokens for run in runs])
-    masks = _masks_by_run(runs, prefixes, qkv_N3HW.device) if causal and prefixes is not None else [None] * len(runs)
+    masks = _masks_by_run(runs, causal, prefixes, reach, qkv_N3HW.device)
     # Autocast would compute the softmax in fp32 and cast its result back; the kernels do that inside, without copies.
     with torch.autocast(qkv_N3HW.device.type, enabled=False):
-        for part, run, mask_C1TT in zip(parts, runs, masks, strict=True):
+        for part, run, mask in zip(parts, runs, masks, strict=True):
             q_CHTW, k_CHTW, v_CHTW = part.view(run.count, run.length, *part.shape[1:]).permute(2, 0, 3, 1, 4)
             if need_weights or dropout_p > 0.0 or _matmul_is_faster(q_CHTW):
-                context_CHTW, weights_CHTT = _by_matmul(
-                    q_CHTW,
-                    k_CHTW,
-                    v_CHTW,
-                    mask=_causal_mask(q_CHTW) if causal and mask_C1TT is None else mask_C1TT,
-                    dropout_p=dropout_p,
-                )
+                seen = _causal_mask(q_CHTW) if causal and mask is None else mask
+                context_CHTW, weights_CHTT = _by_matmul(q_CHTW, k_CHTW, v_CHTW, mask=seen, dropout_p=dropout_p)
                 weights.append(weights_CHTT)
+            elif reach is not None and run.length > BLOCKS_LENGTH * reach:
+                context_CHTW = _by_blocks(q_CHTW, k_CHTW, v_CHTW, reach)
             else:
                 context_CHTW = F.scaled_dot_product_attention(
-                    q_CHTW, k_CHTW, v_CHTW, attn_mask=mask_C1TT, is_causal=causal and mask_C1TT is None
+                    q_CHTW, k_CHTW, v_CHTW, attn_mask=mask, is_causal=causal and mask is None
                 )
             contexts.append(context_CHTW.transpose(1, 2).reshape(run.tokens, -1))
     context_ND = contexts[0] if len(contexts) == 1 else torch.cat(contexts)
@@ -96,9 +102,50 @@ def _causal_mask(q_CHTW: Tensor) -> Tensor:
     return torch.ones(length, length, dtype=torch.bool, device=q_CHTW.device).tril()
 
 
-def _masks_by_run(runs: Sequence[Run], prefixes: Sequence[int], device: torch.device) -> list[Tensor | None]:
+def _by_blocks(q_CHTW: Tensor, k_CHTW: Tensor, v_CHTW: Tensor, reach: int) -> Tensor:
+    """(C, H, T, W) local attention of G blocks of R queries, each over 3 R keys: its own block and its neighbours."""
+    count, heads, length, width = q_CHTW.shape
+    blocks = -(-length // reach)
+    filling = blocks * reach - length
+    q_XGRW = F.pad(q_CHTW, (0, 0, 0, filling)).reshape(count * heads, blocks, reach, width)
+    # Windows of 3 R keys at steps of R: views, so that nothing is copied but the padding at both ends.
+    k_XGKW, v_XGKW = (
+        F.pad(x_CHTW, (0, 0, reach, filling + reach)).flatten(0, 1).unfold(1, 3 * reach, reach).transpose(2, 3)
+        for x_CHTW in (k_CHTW, v_CHTW)
+    )
+    query_R = torch.arange(reach, device=q_CHTW.device)
+    key_K = torch.arange(-reach, 2 * reach, device=q_CHTW.device)
+    near_RK = (key_K - query_R[:, None]).abs() <= reach
+    key_GK = key_K + reach * torch.arange(blocks, device=q_CHTW.device)[:, None]
+    mask_GRK = near_RK & ((key_GK >= 0) & (key_GK < length))[:, None]
+    # The queries of the padding see their own place, since a softmax over nothing is not a number.
+    mask_GRK |= (key_K == query_R[:, None]) & (key_GK >= length)[:, None]
+    context_XGRW = F.scaled_dot_product_attention(q_XGRW, k_XGKW, v_XGKW, attn_mask=mask_GRK.unsqueeze(0))
+    return context_XGRW.reshape(count, heads, blocks * reach, width)[:, :, :length]
+
+
+def _masks_by_run(
+    runs: Sequence[Run], causal: bool, prefixes: Sequence[int] | None, reach: int | None, device: torch.device
+) -> Sequence[Tensor | None]:
+    """Per run, what a token attends to where that is neither its whole sequence nor simply the tokens before it."""
+    if causal and prefixes is not None:
+        return _prefix_masks(runs, prefixes, device)
+    if reach is not None:
+        return [_local_mask(run.length, reach, device) for run in runs]
+    return [None] * len(runs)
+
+
+def _local_mask(length: int, reach: int, device: torch.device) -> Tensor | None:
+    """(T, T) true at most `reach` tokens away; None where that is the whole sequence."""
+    if length <= reach + 1:
+        return None
+    position_T = torch.arange(length, device=device)
+    return (position_T - position_T[:, None]).abs() <= reach
+
+
+def _prefix_masks(runs: Sequence[Run], prefixes: Sequence[int], device: torch.device) -> list[Tensor]:
     """(C, 1, T, T) per run: true at the token itself, the tokens before it, and the prefix of its sequence."""
-    masks: list[Tensor | None] = []
+    masks: list[Tensor] = []
     first = 0
     for run in runs:
         prefix_C = torch.tensor(prefixes[first : first + run.count], device=device)
@@ -115,14 +162,14 @@ def _varlen_fits(qkv_N3HW: Tensor, runs: int, *, dropout_p: float, need_weights:
     return qkv_N3HW.device.type == "cuda" and half and runs > 1 and dropout_p == 0.0 and not need_weights
 
 
-def _varlen(qkv_N3HW: Tensor, runs: Sequence[Run], *, causal: bool) -> Tensor:
+def _varlen(qkv_N3HW: Tensor, runs: Sequence[Run], *, causal: bool, reach: int | None) -> Tensor:
     from torch.nn.attention.varlen import varlen_attn
 
     q_NHW, k_NHW, v_NHW = qkv_N3HW.unbind(1)
     lengths = torch.tensor([0] + [run.length for run in runs for _ in range(run.count)], device=qkv_N3HW.device)
     bounds = torch.cumsum(lengths, 0).to(torch.int32)
     longest = max(run.length for run in runs)
-    window = (-1, 0) if causal else (-1, -1)
+    window = (-1, 0) if causal else (-1, -1) if reach is None else (reach, reach)
     context_NHW = varlen_attn(q_NHW, k_NHW, v_NHW, bounds, bounds, longest, longest, window_size=window)
     assert isinstance(context_NHW, Tensor)
     return context_NHW.flatten(1)

@@ -1,7 +1,9 @@
 """One Transformer block: attention, then the feed-forward network, each with a residual and a norm.
 
-`post` normalises after adding (BERT, GPT-1), `pre` before each part (GPT-2).
+`post` normalises after adding (BERT, GPT-1), `pre` before each part (GPT-2, ModernBERT).
 """
+
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -15,15 +17,27 @@ from spanlab.encoder.layers import Dropout, add_linear, build_norm
 class Block(nn.Module):
     """(N, D) in and out."""
 
-    def __init__(self, config: EncoderConfig) -> None:
+    def __init__(self, config: EncoderConfig, layer: int = 0) -> None:
+        """`layer` counts from 0; it matters where layers are not all alike (ModernBERT)."""
         super().__init__()
         self.attention = SelfAttention(
-            config.width, config.heads, dropout=config.attention_dropout, causal=config.causal
+            config.width,
+            config.heads,
+            dropout=config.attention_dropout,
+            causal=config.causal,
+            bias=config.attention_bias,
+            window=config.local_window if config.is_local(layer) else None,
         )
-        self.attention_norm = build_norm(config.norm, config.width, config.norm_eps)
-        gated = config.feed_forward == "glu"
-        self.feed_forward = FeedForward(config.width, config.inner_width, config.activation, gated=gated)
-        self.feed_forward_norm = build_norm(config.norm, config.width, config.norm_eps)
+        norm = partial(build_norm, config.norm, config.width, config.norm_eps, bias=config.norm_bias)
+        self.attention_norm = norm() if layer > 0 or config.first_attention_norm else nn.Identity()
+        self.feed_forward = FeedForward(
+            config.width,
+            config.inner_width,
+            config.activation,
+            gated=config.feed_forward == "glu",
+            bias=config.feed_forward_bias,
+        )
+        self.feed_forward_norm = norm()
         self.dropout = Dropout(config.dropout)
         self.pre_norm = config.norm_place == "pre"
 

@@ -7,7 +7,7 @@ the translation to and from Hugging Face's `config.json`.
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
-from spanlab.config import AtLeast, Below, Bounded
+from spanlab.config import Above, AtLeast, Below, Bounded
 from spanlab.errors import ConfigError
 
 
@@ -29,6 +29,10 @@ class EncoderConfig(Bounded):
 
     positions: Literal["learned", "sinusoidal", "rotary", "relative", "none"] = "learned"
     """relative: distances between tokens, XLNet's only; none: ELMo, which reads token by token."""
+    rotary_base: Annotated[float, Above(1)] = 10_000.0
+    """Rotary positions: the longest wavelength is 2π times it."""
+    local_rotary_base: Annotated[float, Above(1)] | None = None
+    """The same for layers with local attention; None: `rotary_base`."""
     max_positions: Annotated[int, AtLeast(1)] = 512
     """How many tokens a sequence may have; rotary and relative positions set no limit."""
     position_offset: int = 0
@@ -46,8 +50,18 @@ class EncoderConfig(Bounded):
     norm_eps: float = 1e-12
     final_norm: bool = False
     """A norm after the last layer; a pre-norm stack needs one."""
+    first_attention_norm: bool = True
+    """Pre-norm: whether the first block normalises the input of its attention, too (ModernBERT: no)."""
+    attention_bias: bool = True
+    feed_forward_bias: bool = True
+    norm_bias: bool = True
+    """Whether the linear layers of attention, those of the feed-forward network, and the norms have biases."""
     causal: bool = False
     """Each token attends to itself and the tokens before it."""
+    local_window: Annotated[int, AtLeast(2)] | None = None
+    """Local attention: a token sees half of the window to its left and half to its right."""
+    global_every: Annotated[int, AtLeast(1)] = 1
+    """Every n-th layer, from the first on, attends to the whole sequence; the others are local."""
 
     layer_groups: int | None = None
     """How many groups of layers have separate weights; None: every layer has (ALBERT: 1, all layers share)."""
@@ -70,6 +84,8 @@ class EncoderConfig(Bounded):
     checkpoint_layers: bool = False
     """Recompute each layer in the backward pass instead of keeping its activations (gradient checkpointing)."""
     init_std: float = 0.02
+    residual_init: Literal["same", "depth-scaled", "zero"] = "same"
+    """The layers that add to the residual stream start with `init_std`, with `init_std` / √(2 · layers), or at zero."""
     pad_id: int | None = 0
 
     def __post_init__(self) -> None:
@@ -81,8 +97,24 @@ class EncoderConfig(Bounded):
             raise ConfigError(f"rotary positions need an even head width, and {self.width} / {self.heads} is odd")
         if self.layer_groups is not None and not 1 <= self.layer_groups <= self.layers:
             raise ConfigError(f"'layer_groups' is {self.layer_groups}; it must lie between 1 and {self.layers} layers")
+        self._check_local_layers()
         if (self.positions == "relative") != (self.architecture == "xlnet"):
             raise ConfigError("positions=relative needs architecture=xlnet, and the other way round")
+
+    def _check_local_layers(self) -> None:
+        if self.global_every > 1 and self.local_window is None:
+            raise ConfigError("'global_every' makes layers local, but 'local_window' is not set", fix="set both")
+        if self.global_every > 1 and self.causal:
+            cause = "local attention looks to both sides, and this encoder is causal"
+            raise ConfigError(cause, fix="set global_every=1")
+        shared = self.groups < self.layers or self.inner_layers > 1
+        if shared and (self.global_every > 1 or not self.first_attention_norm):
+            cause = "layers that share weights are all alike: none is local, and none lacks a norm"
+            raise ConfigError(cause, fix="set global_every=1 and first_attention_norm=true")
+
+    def is_local(self, layer: int) -> bool:
+        """Whether a layer, counted from 0, has local attention."""
+        return layer % self.global_every > 0
 
     @property
     def limits_length(self) -> bool:

@@ -23,7 +23,9 @@ class Embeddings(nn.Module):
         # With relative positions segments are relative too: attention compares them.
         has_table = config.segments and config.positions != "relative"
         self.segment = nn.Embedding(config.segments, width) if has_table else None
-        self.norm = build_norm(config.norm, width, config.norm_eps) if config.embedding_norm else None
+        self.norm = (
+            build_norm(config.norm, width, config.norm_eps, bias=config.norm_bias) if config.embedding_norm else None
+        )
         self.dropout = Dropout(config.dropout)
         self.scale = math.sqrt(width) if config.scale_embeddings else 1.0
         sinusoids = sinusoid_table(rows, width) if config.positions == "sinusoidal" else None

@@ -10,13 +10,20 @@ class FeedForward(nn.Module):
     """D → I → D. With `gated`, the up projection yields a gate and a value, and their product goes down (GLU)."""
 
     def __init__(
-        self, width: int, inner_width: int, activation: str, *, gated: bool = False, inner_dropout: float = 0.0
+        self,
+        width: int,
+        inner_width: int,
+        activation: str,
+        *,
+        gated: bool = False,
+        bias: bool = True,
+        inner_dropout: float = 0.0,
     ) -> None:
         """`inner_dropout` applies before the down projection, as in XLNet."""
         super().__init__()
         self.gated = gated
-        self.up = nn.Linear(width, inner_width * (2 if gated else 1))
-        self.down = nn.Linear(inner_width, width)
+        self.up = nn.Linear(width, inner_width * (2 if gated else 1), bias=bias)
+        self.down = nn.Linear(inner_width, width, bias=bias)
         self.activation = activation
         self.dropout = Dropout(inner_dropout)
 

@@ -36,6 +36,7 @@ def flops_per_token(config: EncoderConfig, length: int) -> int:
     """Multiplications and additions of one token in a Transformer's forward pass over a sequence of `length` tokens."""
     up = config.inner_width * (2 if config.feed_forward == "glu" else 1)
     matrices = config.width * (4 * config.width + up + config.inner_width)
-    attention = 2 * length * config.width
+    seen = [min(length, config.local_window or length) if config.is_local(n) else length for n in range(config.layers)]
+    attention = 2 * config.width * sum(seen) * config.inner_layers
     projection = 0 if config.table_width == config.width else config.table_width * config.width
-    return 2 * (config.layers * config.inner_layers * (matrices + attention) + projection)
+    return 2 * (config.layers * config.inner_layers * matrices + attention + projection)

@@ -33,8 +33,8 @@ class MaskedLMHead(nn.Module):
     def __init__(self, config: EncoderConfig, *, tied: bool = True) -> None:
         super().__init__()
         self.activation = ACTIVATIONS[architecture_of(config).mlm_head_activation or config.activation]
-        self.dense = nn.Linear(config.width, config.table_width)
-        self.norm = nn.LayerNorm(config.table_width, eps=config.norm_eps)
+        self.dense = nn.Linear(config.width, config.table_width, bias=architecture_of(config).mlm_head_bias)
+        self.norm = nn.LayerNorm(config.table_width, eps=config.norm_eps, bias=config.norm_bias)
         self.bias = nn.Parameter(torch.zeros(config.vocab_size))
         init_weights(self.dense, config.init_std)
         self.decoder = None if tied else _new_decoder(config)

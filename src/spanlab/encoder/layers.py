@@ -45,9 +45,9 @@ def init_weights(module: nn.Module, std: float) -> None:
         nn.init.zeros_(module.bias)
 
 
-def build_norm(norm: Literal["layer", "rms"], width: int, eps: float) -> nn.Module:
+def build_norm(norm: Literal["layer", "rms"], width: int, eps: float, *, bias: bool = True) -> nn.Module:
     """LayerNorm, or RMSNorm (no mean, no bias), over the last axis."""
-    return nn.LayerNorm(width, eps=eps) if norm == "layer" else nn.RMSNorm(width, eps=eps)
+    return nn.LayerNorm(width, eps=eps, bias=bias) if norm == "layer" else nn.RMSNorm(width, eps=eps)
 
 
 def add_linear(residual: Tensor, x: Tensor, linear: nn.Linear) -> Tensor:
@@ -55,7 +55,10 @@ def add_linear(residual: Tensor, x: Tensor, linear: nn.Linear) -> Tensor:
 
     For inference: no gradient, and autocast is ignored. `residual` is (N, D) and not modified.
     """
-    return torch.add(residual, linear.bias).addmm_(x, linear.weight.t())
+    bias: Tensor | None = linear.bias
+    if bias is None:
+        return torch.addmm(residual, x, linear.weight.t())
+    return torch.add(residual, bias).addmm_(x, linear.weight.t())
 
 
 _LEVELS = 1 << 16

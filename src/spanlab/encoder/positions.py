@@ -4,9 +4,14 @@ Shapes: N tokens, H heads, W width of a head.
 """
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+RotaryAngles = tuple[Tensor, Tensor]
+"""Cosine and sine, each (N, 1, 1, W/2)."""
 
 
 def sinusoid_table(length: int, width: int) -> Tensor:
@@ -19,16 +24,44 @@ def sinusoid_table(length: int, width: int) -> Tensor:
     return table.float()
 
 
-def rotary_angles(position_ids_N: Tensor, head_width: int) -> tuple[Tensor, Tensor]:
-    """Cosine and sine, each (N, 1, W), of the angle by which each position rotates each pair of a head's features."""
+def rotary_angles(position_ids_N: Tensor, head_width: int, base: float = 10_000.0) -> RotaryAngles:
+    """Cosine and sine of the angle by which each position rotates each pair of a head's features."""
     exponent = torch.arange(0, head_width, 2, dtype=torch.float32, device=position_ids_N.device) / head_width
-    angle = position_ids_N.float().unsqueeze(1) * (10_000.0**-exponent)
-    angle = torch.cat([angle, angle], dim=-1).unsqueeze(1)
-    return angle.cos(), angle.sin()
+    angle = position_ids_N.float().unsqueeze(1) * (base**-exponent)
+    return angle.cos()[:, None, None], angle.sin()[:, None, None]
 
 
-def rotate(x_NHW: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
-    """Rotate queries or keys by their positions, so that their product depends on the distance alone."""
-    first, second = x_NHW.chunk(2, dim=-1)
-    swapped = torch.cat([-second, first], dim=-1)
-    return (x_NHW * cosine + swapped * sine).to(x_NHW.dtype)
+def rotate_(qkv_ND3: Tensor, heads: int, angles: RotaryAngles) -> Tensor:
+    """Rotate queries and keys by their positions, so that their product depends on the distance alone.
+
+    (N, 3·D) in and out: queries, keys and values, changed in place, which a linear layer's output may be.
+    """
+    rotated: Tensor = _Rotation.apply(qkv_ND3, heads, *angles)  # type: ignore[no-untyped-call]
+    return rotated
+
+
+class _Rotation(torch.autograd.Function):
+    """Its gradient is the rotation back, so nothing but the angles is kept for the backward pass."""
+
+    @staticmethod
+    def forward(ctx: Any, qkv_ND3: Tensor, heads: int, cosine: Tensor, sine: Tensor) -> Tensor:  # noqa: ANN401
+        ctx.heads = heads
+        ctx.save_for_backward(cosine, sine)
+        ctx.mark_dirty(qkv_ND3)
+        return _rotate_first_two(qkv_ND3, heads, cosine, sine)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient_ND3: Tensor) -> tuple[Tensor, None, None, None]:  # noqa: ANN401
+        cosine, sine = ctx.saved_tensors
+        return _rotate_first_two(gradient_ND3.clone(), ctx.heads, cosine, -sine), None, None, None
+
+
+def _rotate_first_two(x_ND3: Tensor, heads: int, cosine: Tensor, sine: Tensor) -> Tensor:
+    """Rotate the first two of three parts in place; a head's features i and i + W/2 are a pair."""
+    x_N2HW = x_ND3.view(len(x_ND3), 3, heads, -1)[:, :2]
+    first, second = x_N2HW.chunk(2, dim=-1)
+    rotated = first * cosine - second * sine
+    second.copy_(second * cosine + first * sine)
+    first.copy_(rotated)
+    return x_ND3

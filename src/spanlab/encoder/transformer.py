@@ -1,4 +1,4 @@
-"""The Transformer encoder of BERT, RoBERTa, ALBERT, ELECTRA, GPT and the original, put together from its config.
+"""The Transformer encoder of BERT, RoBERTa, ALBERT, ELECTRA, ModernBERT, GPT and the original, built from its config.
 
 Padded and packed batches run through the same code, on one flat token axis without padding.
 
@@ -21,7 +21,7 @@ from spanlab.encoder.embeddings import Embeddings
 from spanlab.encoder.layers import build_norm, init_weights
 from spanlab.encoder.model import Encoder, EncoderOutput, unpack_attention
 from spanlab.encoder.packing import Packing, pack_lengths
-from spanlab.encoder.positions import rotary_angles
+from spanlab.encoder.positions import RotaryAngles, rotary_angles
 from spanlab.errors import ConfigError
 
 
@@ -40,14 +40,27 @@ class TransformerEncoder(Encoder):
         widen = config.table_width != config.width
         self.projection = nn.Linear(config.table_width, config.width) if widen else None
         self.layers = nn.ModuleList(
-            nn.ModuleList(Block(config) for _ in range(config.inner_layers)) for _ in range(config.groups)
+            nn.ModuleList(Block(config, layer) for _ in range(config.inner_layers)) for layer in range(config.groups)
         )
-        self.final_norm = build_norm(config.norm, config.width, config.norm_eps) if config.final_norm else None
+        self.final_norm = (
+            build_norm(config.norm, config.width, config.norm_eps, bias=config.norm_bias) if config.final_norm else None
+        )
         self.pooler = nn.Linear(config.width, config.width) if config.pooler else None
         shared = set(embeddings.modules()) if embeddings is not None else set()
         for module in self.modules():
             if module not in shared:
                 init_weights(module, config.init_std)
+        self._init_residual_layers()
+
+    def _init_residual_layers(self) -> None:
+        """Shrink the initial weights of the layers that add to the residual stream, as the config says."""
+        if self.config.residual_init == "same":
+            return
+        scale = 0.0 if self.config.residual_init == "zero" else (2 * self.config.layers) ** -0.5
+        for module in self.modules():
+            if isinstance(module, Block):
+                for linear in (module.attention.output, module.feed_forward.down):
+                    nn.init.normal_(linear.weight, std=self.config.init_std * scale)
 
     @override
     def forward(
@@ -139,6 +152,17 @@ class TransformerEncoder(Encoder):
             return None
         return torch.tanh(self.pooler(hidden_ND.index_select(0, packing.first_tokens(hidden_ND.device))))
 
+    def _rotary(self, position_ids_N: Tensor) -> tuple[RotaryAngles | None, RotaryAngles | None]:
+        """The angles for layers with global and for layers with local attention; None where there are none."""
+        config = self.config
+        if config.positions != "rotary":
+            return None, None
+        angles = rotary_angles(position_ids_N, config.head_width, config.rotary_base)
+        if config.local_rotary_base in {None, config.rotary_base}:
+            return angles, angles
+        assert config.local_rotary_base is not None
+        return angles, rotary_angles(position_ids_N, config.head_width, config.local_rotary_base)
+
     def _run_layers(
         self,
         x_ND: Tensor,
@@ -150,8 +174,7 @@ class TransformerEncoder(Encoder):
     ) -> tuple[list[Tensor], list[tuple[Tensor, ...]]]:
         """The output of every block, or with `keep_states` off of the last alone, and the attention weights."""
         config = self.config
-        rotary = rotary_angles(batch.position_ids_N, config.head_width) if config.positions == "rotary" else None
-        context = LayerContext(batch.packing.runs, rotary, need_weights, batch.prefixes)
+        context = LayerContext(batch.packing.runs, *self._rotary(batch.position_ids_N), need_weights, batch.prefixes)
         states, all_weights = [x_ND], []
         cached_blocks = iter(zip(cached[0].keys, cached[0].values, strict=True)) if cached is not None else iter(())
         for layer in range(config.layers):

@@ -30,10 +30,13 @@ class Encoded:
 
 
 def encode(encoder: Encoder, batch: TensorBatch, input_ids_N: Tensor | None = None) -> Encoded:
-    """Run the encoder on a batch; `input_ids_N` replaces the ids of the batch."""
+    """Run the encoder on a batch; `input_ids_N` replaces the ids of the batch.
+
+    An encoder without segments (RoBERTa has one, ModernBERT none) tells a pair apart by its separator alone.
+    """
     output = encoder(
         batch.input_ids if input_ids_N is None else input_ids_N,
-        token_type_ids=None if batch.pairs is None else batch.pairs.segment_ids,
+        token_type_ids=None if batch.pairs is None or encoder.config.segments < 2 else batch.pairs.segment_ids,
         lengths=batch.lengths,
     )
     return Encoded(hidden_ND=output.hidden, pooled_BD=output.pooled, word_table_VE=encoder.word_table)

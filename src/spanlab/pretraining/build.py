@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
 from torch import nn
 
 from spanlab.atomic_io import write_atomically
@@ -54,7 +56,7 @@ def build_training_spec(
     for item in corpora[1:]:
         item.corpus.check_tokenizer(tokenizer, corpora[0].corpus.folder)
     data = build_data(recipe, corpora)
-    initial_model = build_model(recipe, tokenizer, init)
+    initial_model = build_model(recipe, tokenizer, init, token_shares=_token_shares(corpora))
     criterion = initial_model.criterion
     criterion.require_targets(data.step(0, rank=0, world_size=processes)[0])
     assert isinstance(criterion, nn.Module)
@@ -79,6 +81,13 @@ def build_training_spec(
         flops_per_token=training_flops(criterion, recipe),
     )
     return spec, initial_model
+
+
+def _token_shares(corpora: Sequence[WeightedCorpus]) -> NDArray[np.float64]:
+    """(V,) the share of each token in the mixture; one that does not occur counts as if it occurred once."""
+    shares = [item.weight * (counts := item.corpus.token_counts + 1) / counts.sum() for item in corpora]
+    mixed: NDArray[np.float64] = np.sum(shares, axis=0) / sum(item.weight for item in corpora)
+    return mixed
 
 
 def build_data(recipe: Recipe, corpora: Sequence[WeightedCorpus]) -> PretrainingData | StreamData:

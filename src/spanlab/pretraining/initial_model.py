@@ -3,21 +3,27 @@
 Weights are random, in the shape the recipe gives, or those of a model folder or hub id (`--init`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
 from spanlab.config import Source, from_mapping, to_mapping
 from spanlab.encoder import (
+    BidirectionalLMHead,
     Electra,
     ElmoConfig,
     ElmoEncoder,
     Encoder,
     EncoderConfig,
+    MaskedLMHead,
+    PermutationLMHead,
+    SpanBoundaryHead,
     build_encoder,
     elmo_preset,
     load_model,
@@ -34,6 +40,9 @@ from spanlab.text import Tokenizer, check_model_case
 _SETTINGS = {"dropout", "attention_dropout", "stochastic_depth", "checkpoint_layers", "memory", "reuse"}
 """The encoder settings that may change with --init: no weight depends on them."""
 
+TOKEN_HEADS = (MaskedLMHead, SpanBoundaryHead, PermutationLMHead, BidirectionalLMHead)
+"""The heads with an output bias for every token."""
+
 AnyEncoder = TypeVar("AnyEncoder", bound=Encoder)
 Shape = TypeVar("Shape", bound=EncoderConfig | ElmoConfig)
 
@@ -49,14 +58,39 @@ class InitialModel:
     """Messages to the user: new heads, added tokens."""
 
 
-def build_model(recipe: Recipe, tokenizer: Tokenizer, init: str | Path | None = None) -> InitialModel:
-    """The model with its objectives; deterministic in recipe, tokenizer and `init`."""
+def build_model(
+    recipe: Recipe,
+    tokenizer: Tokenizer,
+    init: str | Path | None = None,
+    *,
+    token_shares: NDArray[np.float64] | None = None,
+) -> InitialModel:
+    """The model with its objectives; deterministic in its arguments.
+
+    `token_shares` (V,) are the shares of the tokens in the corpus, for `output_bias: unigram`.
+    """
     torch.manual_seed(recipe.seed)
     if init is None:
         model = _new_model(recipe, tokenizer)
         config = model.discriminator.config if isinstance(model, Electra) else model.config
-        return InitialModel(_criterion(model, recipe, {}), config, _tokenizer_notes(config, tokenizer))
-    return _continue(recipe, tokenizer, init)
+        initial = InitialModel(_criterion(model, recipe, {}), config, _tokenizer_notes(config, tokenizer))
+        trained: list[nn.Module] = []
+    else:
+        initial, trained = _continue(recipe, tokenizer, init)
+    if recipe.output_bias == "unigram" and token_shares is not None:
+        _start_at_unigrams(initial.criterion, trained, token_shares)
+    return initial
+
+
+def _start_at_unigrams(criterion: Criterion, trained: Sequence[nn.Module], token_shares: NDArray[np.float64]) -> None:
+    """Set the output biases of the heads that are not `trained` already to the log of the tokens' shares."""
+    assert isinstance(criterion, nn.Module)
+    log_shares_V = torch.from_numpy(np.log(token_shares)).float()
+    for head in criterion.modules():
+        if isinstance(head, TOKEN_HEADS) and not any(head is other for other in trained):
+            with torch.no_grad():
+                head.bias.fill_(log_shares_V.min())  # ids beyond the tokenizer's
+                head.bias[: len(log_shares_V)] = log_shares_V
 
 
 def _tokenizer_notes(config: EncoderConfig, tokenizer: Tokenizer) -> tuple[str, ...]:
@@ -121,7 +155,8 @@ def check_length(config: EncoderConfig, length: int) -> None:
         raise ConfigError(cause, fix=f"set data.length={config.max_positions}")
 
 
-def _continue(recipe: Recipe, tokenizer: Tokenizer, init: str | Path) -> InitialModel:
+def _continue(recipe: Recipe, tokenizer: Tokenizer, init: str | Path) -> tuple[InitialModel, list[nn.Module]]:
+    """The model of a folder with the recipe's objectives, and the heads that it brought."""
     folder = locate_model(init)
     if recipe.method.generator:
         return _continue_pair(recipe, tokenizer, folder)
@@ -138,10 +173,10 @@ def _continue(recipe: Recipe, tokenizer: Tokenizer, init: str | Path) -> Initial
     dropped = [name for name in model.heads if name not in heads]
     if dropped:
         notes += (f"heads that no objective trains are dropped: {', '.join(dropped)}",)
-    return InitialModel(_criterion(encoder, recipe, heads), encoder.config, notes)
+    return InitialModel(_criterion(encoder, recipe, heads), encoder.config, notes), list(heads.values())
 
 
-def _continue_pair(recipe: Recipe, tokenizer: Tokenizer, folder: Path) -> InitialModel:
+def _continue_pair(recipe: Recipe, tokenizer: Tokenizer, folder: Path) -> tuple[InitialModel, list[nn.Module]]:
     """ELECTRA's generator and discriminator, with the same vocabulary."""
     loaded = Electra.from_pretrained(folder)
     discriminator, notes = _with_settings(loaded.discriminator, recipe)
@@ -157,7 +192,7 @@ def _continue_pair(recipe: Recipe, tokenizer: Tokenizer, folder: Path) -> Initia
     else:
         notes += _fit_vocabulary(recipe, tokenizer, folder, discriminator, {})
         _fit_vocabulary(recipe, tokenizer, folder, generator, heads)
-    return InitialModel(_criterion(pair, recipe, {}), discriminator.config, notes)
+    return InitialModel(_criterion(pair, recipe, {}), discriminator.config, notes), [pair.generator_head]
 
 
 def _with_settings(encoder: AnyEncoder, recipe: Recipe) -> tuple[AnyEncoder, tuple[str, ...]]:

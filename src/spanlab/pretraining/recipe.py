@@ -92,6 +92,9 @@ class Recipe:
     """A weight for each objective; 0 turns one off."""
     encoder: dict[str, Any] = field(default_factory=dict, metadata={"keys_of": EncoderConfig})
     """Changes to the backbone's `EncoderConfig`, such as {"embedding_width": 128}."""
+    output_bias: Literal["zero", "unigram"] = "zero"
+    """How the output biases of new heads start: at 0 as published, or at the log of each token's share of the corpus,
+    which need not be learned then."""
     span_boundary: SpanBoundaryConfig = field(default_factory=SpanBoundaryConfig)
     generator: GeneratorSection = field(default_factory=GeneratorSection)
     extend_vocabulary: bool = False

@@ -12,6 +12,7 @@ from spanlab.encoder.architectures.bert import BERT
 from spanlab.encoder.architectures.electra import ELECTRA
 from spanlab.encoder.architectures.elmo import ELMO, ELMO_SIZES, elmo_preset
 from spanlab.encoder.architectures.gpt import GPT2, OPENAI_GPT
+from spanlab.encoder.architectures.modernbert import MODERNBERT
 from spanlab.encoder.architectures.roberta import ROBERTA
 from spanlab.encoder.architectures.transformer import TRANSFORMER
 from spanlab.encoder.architectures.xlnet import XLNET
@@ -36,7 +37,7 @@ __all__ = [
 
 ARCHITECTURES: dict[str, Architecture] = {
     architecture.name: architecture
-    for architecture in (BERT, ROBERTA, ALBERT, ELECTRA, OPENAI_GPT, GPT2, TRANSFORMER, XLNET, ELMO)
+    for architecture in (BERT, ROBERTA, ALBERT, ELECTRA, MODERNBERT, OPENAI_GPT, GPT2, TRANSFORMER, XLNET, ELMO)
 }
 
 SYSTEMS: dict[str, dict[str, Any]] = {
@@ -54,8 +55,12 @@ def preset(system: str, size: str = "base", **changes: Any) -> EncoderConfig:  #
     if size not in SIZES:
         raise ConfigError(f"unknown size '{size}'{did_you_mean(size, SIZES)}; known are {', '.join(SIZES)}")
     layers, width = SIZES[size]
-    shape = {"layers": layers, "width": width, "heads": width // 64, "inner_width": 4 * width}
-    return EncoderConfig(**{**shape, **SYSTEMS[system], **changes})
+    settings = SYSTEMS[system]
+    gated = settings.get("feed_forward") == "glu"  # three matrices instead of two, for about as many parameters
+    inner_width = -(-8 * width // 3 // 64) * 64 if gated else 4 * width
+    shape = {"layers": layers, "width": width, "heads": width // 64, "inner_width": inner_width}
+    published = ARCHITECTURES[settings["architecture"]].sizes.get(size, {})
+    return EncoderConfig(**{**shape, **settings, **published, **changes})
 
 
 def architecture_of(config: EncoderConfig | ElmoConfig) -> Architecture:

@@ -25,6 +25,9 @@ ACTIVATION_NAMES: Mapping[str, str] = {
 }
 """transformers' name of each activation, and ours; the first of several names is the one that is written."""
 
+UNWRITTEN_FIELDS = ("stochastic_depth", "checkpoint_layers", "residual_init")
+"""Fields that only training depends on, which `config.json` has no key for."""
+
 Classes = tuple[tuple[str, tuple[str, ...]], ...]
 """Class names of transformers and the heads each holds."""
 
@@ -49,7 +52,9 @@ class HuggingFaceLayout:
     """Our field and their key."""
     config_defaults: Mapping[str, Any]
     """What the architecture fixes, and what its `config.json` means where a key is missing."""
-    unwritten_fields: tuple[str, ...] = ("stochastic_depth", "checkpoint_layers")
+    config_keys_read: Mapping[str, str] = field(default_factory=dict)
+    """Further keys that `from_config_values` turns into fields; `extra_config` writes them."""
+    unwritten_fields: tuple[str, ...] = UNWRITTEN_FIELDS
     """Fields that `config.json` has no key for; `spanlab.json` keeps them."""
     activation_names: Mapping[str, str] = field(default_factory=lambda: ACTIVATION_NAMES)
     from_config_values: Callable[[dict[str, Any]], dict[str, Any]] = dict
@@ -86,6 +91,8 @@ class Architecture:
     """`EncoderConfig.architecture`, and the `model_type` of its Hugging Face folders."""
     presets: Mapping[str, Mapping[str, Any]]
     """By the name of a system: its published settings beside the size."""
+    sizes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """By size: where the published shape differs from `SIZES`."""
     build: Callable[[Any], Encoder]
     """A new encoder from its config."""
     hugging_face: HuggingFaceLayout | None = None
@@ -96,6 +103,8 @@ class Architecture:
     """The activation of that dense layer."""
     mlm_head_activation: str | None = None
     """The activation of the MLM head; None: the encoder's."""
+    mlm_head_bias: bool = True
+    """Whether the dense layer of the MLM head has a bias."""
     pools_last_token: bool = False
     """Whether the last token of a sequence is pooled, not the first."""
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from spanlab.encoder.architectures.base import Architecture, HuggingFaceLayout, WeightRule
+from spanlab.encoder.architectures.base import UNWRITTEN_FIELDS, Architecture, HuggingFaceLayout, WeightRule
 from spanlab.encoder.config import EncoderConfig
 from spanlab.encoder.xlnet.model import FIXED_FIELDS, XLNetEncoder
 
@@ -46,7 +46,7 @@ XLNET = Architecture(
             "reuse": "reuse_len",
         },
         config_defaults={**_SETTINGS, "width": 1024, "layers": 24, "heads": 16, "inner_width": 4096, "memory": 512},
-        unwritten_fields=("stochastic_depth", "checkpoint_layers", "attention_dropout", "max_positions"),
+        unwritten_fields=(*UNWRITTEN_FIELDS, "attention_dropout", "max_positions"),
         from_config_values=_from_config_values,
         extra_config=_extra_config,
         prefix="transformer.",

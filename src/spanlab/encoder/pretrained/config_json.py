@@ -12,6 +12,7 @@ from typing import Any
 
 from spanlab.config import Source, from_mapping, to_mapping
 from spanlab.encoder.architectures import ARCHITECTURES, HuggingFaceLayout
+from spanlab.encoder.architectures.base import UNWRITTEN_FIELDS
 from spanlab.encoder.config import EncoderConfig
 from spanlab.encoder.elmo.config import ElmoConfig
 from spanlab.errors import ConfigError, did_you_mean
@@ -52,6 +53,8 @@ _RUNNING = """
 output_attentions output_hidden_states return_dict gradient_checkpointing chunk_size_feed_forward is_encoder_decoder
 cross_attention_hidden_size embd_pdrop n_ctx n_special predict_special_tokens net_structure_type gap_size
 num_memory_blocks down_scale_factor resid_pdrop reorder_and_upcast_attn keys_to_ignore_at_inference
+mlp_dropout layer_norm_eps initializer_cutoff_factor deterministic_flash_attn reference_compile repad_logits_with_grad
+sparse_prediction sparse_pred_ignore_index classifier_pooling
 d_head bi_data same_length use_mems_eval use_mems_train start_n_top end_n_top
 """
 IGNORED_KEYS: frozenset[str] = frozenset((_BOOKKEEPING + _HEADS_AND_TASKS + _GENERATION + _RUNNING).split())
@@ -66,6 +69,9 @@ ACCEPTED_VALUES: dict[str, tuple[Any, ...]] = {
     "scale_attn_by_inverse_layer_idx": (False, None),
     "attn_type": ("bi",),
     "untie_r": (True,),
+    "classifier_bias": (False,),
+    "classifier_activation": ("gelu",),
+    "decoder_bias": (True,),
 }
 """Keys that do, with the values that our encoders have."""
 
@@ -89,7 +95,8 @@ def parse_config(mapping: Mapping[str, Any], path: Path | None = None) -> Encode
     try:
         _check_keys(mapping, layout)
         values: dict[str, Any] = {"architecture": model_type, **layout.config_defaults}
-        values |= {ours: mapping[theirs] for ours, theirs in layout.config_keys.items() if theirs in mapping}
+        keys = {**layout.config_keys, **layout.config_keys_read}
+        values |= {ours: mapping[theirs] for ours, theirs in keys.items() if theirs in mapping}
         if layout.config_keys["activation"] in mapping:
             activation = str(mapping[layout.config_keys["activation"]])
             if activation not in layout.activation_names:
@@ -122,7 +129,7 @@ def _current_keys(section: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_keys(mapping: Mapping[str, Any], layout: HuggingFaceLayout) -> None:
-    known = {*layout.config_keys.values(), *IGNORED_KEYS, *ACCEPTED_VALUES}
+    known = {*layout.config_keys.values(), *layout.config_keys_read.values(), *IGNORED_KEYS, *ACCEPTED_VALUES}
     for key, value in mapping.items():
         if key not in known:
             fix = "correct it, or remove it if it means nothing to the model"
@@ -142,7 +149,8 @@ def is_expressible(config: EncoderConfig) -> bool:
 
 def _explicit(config: EncoderConfig) -> EncoderConfig:
     """With the values that None stands for."""
-    return replace(config, embedding_width=config.table_width, layer_groups=config.groups)
+    local_base = config.local_rotary_base or config.rotary_base
+    return replace(config, embedding_width=config.table_width, layer_groups=config.groups, local_rotary_base=local_base)
 
 
 def config_json(config: EncoderConfig, class_name: str, *, torch_dtype: str) -> dict[str, Any]:
@@ -173,6 +181,6 @@ def native_config_json(config: EncoderConfig | ElmoConfig) -> dict[str, Any]:
 def unwritten_settings(config: EncoderConfig) -> dict[str, Any]:
     """The fields that `config.json` has no key for, where they differ from their defaults."""
     layout = LAYOUTS.get(config.architecture)
-    names = ("stochastic_depth", "checkpoint_layers") if layout is None else layout.unwritten_fields
+    names = UNWRITTEN_FIELDS if layout is None else layout.unwritten_fields
     defaults = {field.name: field.default for field in fields(EncoderConfig)}
     return {name: getattr(config, name) for name in names if getattr(config, name) != defaults[name]}
