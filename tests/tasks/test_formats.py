@@ -8,11 +8,17 @@ import pytest
 
 from spanlab.errors import InputError
 from spanlab.tasks.classification import Classification
+from spanlab.tasks.config import TaskDataConfig
+from spanlab.tasks.coref.task import Coreference
+from spanlab.tasks.examples import read_labelled
 from spanlab.tasks.formats.columns import read_columns
-from spanlab.tasks.formats.reading import read_rows
+from spanlab.tasks.formats.reading import find_format, read_rows
 from spanlab.tasks.formats.row import FileShape, Row
 from spanlab.tasks.formats.squad import read_squad
+from spanlab.tasks.ner.task import NamedEntities
 from spanlab.tasks.similarity import Similarity
+from spanlab.tasks.table import TASKS
+from tests.cli.run import run_here
 
 TEXTS = Classification.shape
 QUESTIONS = FileShape(
@@ -234,6 +240,119 @@ def test_columns_that_cannot_be_read(tmp_path: Path, content: str, line: int, wo
     errors = [row for row in read_columns(write(tmp_path / "a.conll", content)) if isinstance(row, InputError)]
     assert errors[0].line == line
     assert words in errors[0].cause
+
+
+MIXED = "Ada I-PER\nLovelace I-PER\nmet O\n\nParis B-LOC\nRome B-LOC\n\nEve B-PER.NOM\n"
+
+
+def test_entities_that_open_as_in_another_scheme_are_read_with_a_warning(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.conll", MIXED)
+    rows = [row for row in read_columns(path) if isinstance(row, Row)]
+    spans = [(span["start"], span["end"], span["label"]) for row in rows for span in row.values["spans"]]
+    assert spans == [(0, 12, "PER"), (0, 5, "LOC"), (6, 10, "LOC"), (0, 3, "PER.NOM")]
+    assert [(warning.line, warning.kind) for row in rows for warning in row.warnings] == [(1, "irregular tag")]
+    remark = f"{path}:1: the entity that begins with 'I-PER' is not written as in IOB2; read as conlleval reads it"
+    assert read_labelled(NamedEntities, path, TaskDataConfig()).remarks == (remark,)
+    # The named scheme decides what is irregular, never what is read.
+    named = TaskDataConfig(tag_scheme="IOB1")
+    again = read_labelled(NamedEntities, path, named)
+    assert [row.values for row in again.rows] == [row.values for row in rows]
+    (remark,) = again.remarks
+    assert f"{path}:5: the entity that begins with 'B-LOC' is not written as in IOB1" in remark
+    assert "(2 such lines)" in remark
+
+
+def test_a_named_scheme_refuses_letters_of_others(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.conll", "Ada B-PER\nLovelace E-PER\nmet O\nEve S-PER\n")
+    errors = [row for row in read_columns(path, tag_scheme="IOB2") if isinstance(row, InputError)]
+    assert [error.line for error in errors] == [2, 4]
+    assert "'E-PER' is not a tag of IOB2" in errors[0].cause
+    assert not [row for row in read_columns(path, tag_scheme="BMES") if isinstance(row, InputError)]
+
+
+def test_real_columns_with_every_tenth_opening_of_the_other_scheme(real_data: Path, tmp_path: Path) -> None:
+    """As in submissions to shared tasks: the same entities come out, and the changed lines are counted."""
+    lines = (real_data / "ner/wnut17.dev").read_text(encoding="utf-8").split("\n")
+    before, openings, changed = "O", 0, []
+    for index, line in enumerate(lines):
+        word, _, tag = line.rpartition("\t")
+        if tag.startswith("B-") and before[2:] != tag[2:]:
+            openings += 1
+            if openings % 10 == 0:
+                lines[index] = f"{word}\tI-{tag[2:]}"
+                changed.append(index + 1)
+        before = tag
+    path = write(tmp_path / "mixed.conll", "\n".join(lines))
+    whole = read_labelled(NamedEntities, str(real_data / "ner/wnut17.dev"), TaskDataConfig())
+    mixed = read_labelled(NamedEntities, path, TaskDataConfig())
+    assert mixed.examples == whole.examples
+    assert [warning.line for row in mixed.rows for warning in row.warnings] == changed
+    assert len(changed) > 50
+    assert mixed.remarks[0].endswith(f"({len(changed)} such lines)")
+    assert f":{changed[0]}:" in mixed.remarks[0]
+    assert whole.remarks == ()
+
+
+@pytest.mark.parametrize("suffix", [".txt", ".tsv", ".text", ".conll", ".bio"])
+@pytest.mark.parametrize("separator", [" ", "\t"])
+def test_columns_are_recognised_under_any_suffix(tmp_path: Path, suffix: str, separator: str) -> None:
+    content = "-DOCSTART- -X- O\n\n# a comment\n" + MIXED.replace(" ", separator)
+    expected = [row.values for row in read_columns(write(tmp_path / "a", content)) if isinstance(row, Row)]
+    path = write(tmp_path / f"a{suffix}", content)
+    rows = read_rows(path, NamedEntities.shape)
+    assert [row.values for row in rows if isinstance(row, Row)] == expected
+    assert len(read_labelled(NamedEntities, path, TaskDataConfig())) == 3
+    assert run_here("data", "check", "ner", path).returncode == 0
+    assert run_here("score", "ner", "--gold", path, "--predicted", path).returncode == 0
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "Plan B\nvitamin E\n",
+        "My blood type is O\nThe capital of Oregon starts with an O\n",
+        "She wrote B-PER\nin her notes.\n",
+        "B-PER\nI-PER\n",
+        "",
+    ],
+)
+def test_texts_are_not_columns(tmp_path: Path, content: str) -> None:
+    path = write(tmp_path / "a.txt", content)
+    assert find_format(path, NamedEntities.shape).name == "one text a line"
+
+
+def test_a_table_is_not_columns(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.tsv", "id\ttext\n1\tShe wrote\n")
+    assert find_format(path, NamedEntities.shape).name == "TSV"
+    assert find_format(path, NamedEntities.shape, ("word", "tag")).name == "CoNLL columns"
+
+
+@pytest.mark.parametrize("task", list(TASKS))
+def test_plain_texts_as_a_labelled_file_are_named_as_such(tmp_path: Path, task: str) -> None:
+    path = write(tmp_path / "a.txt", "Ada met Eve\nand Bob\n")
+    for command in (("data", "check", task, path), ("score", task, "--gold", path, "--predicted", path)):
+        done = run_here(*command)
+        assert done.returncode == 2
+        assert f"{path}: read as one text a line, without labels; " in done.stderr
+        assert ("--columns word,tag" in done.stderr) == (task == "ner")
+
+
+def test_columns_of_gum_are_recognised_under_any_suffix(tmp_path: Path) -> None:
+    content = "# begin document \n0\tAnn\t(1)\n1\tsaw\t_\n2\ther\t(2(1)\n3\tbees\t2)\n# end document\n"
+    for suffix in (".conll", ".txt", ".v4_gold_conll"):
+        (row,) = read_rows(write(tmp_path / f"a{suffix}", content), Coreference.shape)
+        assert isinstance(row, Row)
+        assert row.values == {
+            "text": "Ann saw her bees",
+            "clusters": [[[0, 3], [8, 11]], [[8, 16]]],
+            "words": [[0, 3], [4, 7], [8, 11], [12, 16]],
+        }
+
+
+def test_a_line_without_a_word(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.conll", "吴\tB-PER\n\tO\n阳\tO\n")
+    (error,) = (row for row in read_columns(path) if isinstance(row, InputError))
+    assert (error.line, error.cause) == (2, "the word is empty")
 
 
 def test_the_real_files_are_read_whole(real_data: Path) -> None:

@@ -11,6 +11,7 @@ from spanlab.tasks.classification import Classification
 from spanlab.tasks.config import TaskDataConfig
 from spanlab.tasks.examples import read_labelled
 from spanlab.text import Tokenizer
+from tests.cli.run import run_here
 
 DATA = TaskDataConfig()
 DIRTY = [
@@ -66,6 +67,40 @@ def test_rare_labels_that_look_like_frequent_ones(tmp_path: Path) -> None:
     report = check_file(Classification, write(tmp_path / "a.jsonl", rows), DATA)
     assert [finding.kind for finding in report.findings] == ["likely typo"]
     assert report.clean
+
+
+def test_a_column_that_is_missing_is_listed_once(tmp_path: Path) -> None:
+    table = tmp_path / "a.tsv"
+    table.write_text("text\topinion\n" + "".join(f"text {n}\tgood\n" for n in range(60)) + "\tgood\n")
+    done = run_here("data", "check", "classification", str(table))
+    assert done.returncode == 2
+    assert done.stdout.count("no column is called 'label'") == 1
+    assert f"{table}:2: missing field: no column is called 'label'; there are text, opinion (in 61 of 61" in done.stdout
+    assert "empty text" in done.stdout
+    lines = write(tmp_path / "a.jsonl", [{"text": f"text {n}"} for n in range(60)])
+    assert [finding.line for finding in check_file(Classification, lines, DATA).findings] == [1]
+    # Where some rows have the field, each of the others is listed.
+    lines = write(tmp_path / "b.jsonl", [{"text": f"text {n}"} for n in range(60)] + [DIRTY[0]])
+    assert len(check_file(Classification, lines, DATA).findings) == 60
+
+
+def test_irregular_tags_are_listed_by_line(tmp_path: Path) -> None:
+    path = tmp_path / "a.conll"
+    path.write_text("Ada I-PER\nmet O\nEve B-PER\nin O\nRome I-LOC\n\nBob B-PER\nsat B-X\n")
+    done = run_here("data", "check", "ner", str(path), "--json")
+    assert done.returncode == 0
+    report = json.loads(done.stdout)
+    assert report["clean"]
+    assert [(finding["line"], finding["kind"]) for finding in report["findings"]] == [
+        (1, "irregular tag"),
+        (5, "irregular tag"),
+    ]
+    done = run_here("data", "check", "ner", str(path), "--json", "--tag-scheme", "IOB1")
+    assert [finding["line"] for finding in json.loads(done.stdout)["findings"]] == [3, 7, 8]
+    done = run_here("data", "check", "ner", str(path), "--tag-scheme", "BMES")
+    assert done.returncode == 2
+    assert f"{path}:1: unreadable: 'I-PER' is not a tag of BMES; correct it" in done.stdout
+    assert f"{path}:5: unreadable" in done.stdout
 
 
 def test_fixing_writes_what_training_takes(tmp_path: Path) -> None:

@@ -114,6 +114,48 @@ def test_columns_of_a_name_and_chains_alone(tmp_path: Path) -> None:
     assert (second.part, second.sentences, second.clusters) == (1, (), ())
 
 
+GUM = """# begin document{name}
+0\tAnn\t(1)
+1\tkept\t_
+2\ther\t(2(1)
+3\tbees\t2)
+{blank}{four}\tBut\t_
+{five}\tmost\t(person-3
+{six}\tof\t_
+{seven}\tthem\tperson-3)(2)
+# end document
+"""
+
+
+@pytest.mark.parametrize("name", ["", " ", " GUM_bio_bees"])
+@pytest.mark.parametrize("blank", ["", "\n"])
+@pytest.mark.parametrize("restart", [None, 0, 1])
+def test_three_columns_of_gum(tmp_path: Path, name: str, blank: str, restart: int | None) -> None:
+    """With and without a name, blank lines between sentences, and counting from the start of each."""
+    first = 4 if restart is None or not blank else restart
+    counted = {word: first + index for index, word in enumerate(("four", "five", "six", "seven"))}
+    (document,) = read(GUM.format(name=name, blank=blank, **counted), tmp_path)
+    assert document.id == name.strip()
+    assert document.words == ("Ann", "kept", "her", "bees", "But", "most", "of", "them")
+    assert len(document.sentences) == (2 if blank else 1)
+    assert document.is_split is bool(blank)
+    assert document.clusters == (((0, 1), (2, 3)), ((2, 4), (7, 8)), ((5, 8),))
+
+
+def test_documents_without_names_may_follow_each_other(tmp_path: Path) -> None:
+    text = "# begin document\n0\tAnn\t(1)\n# end document\n"
+    assert [document.words for document in read(text * 2, tmp_path)] == [("Ann",), ("Ann",)]
+    with pytest.raises(InputError, match=r"the document of line 1 does not end"):
+        read(text.replace("# end document\n", ""), tmp_path)
+
+
+def test_three_columns_that_do_not_count_words(tmp_path: Path) -> None:
+    """A scorer's file with a name, another column and the chains."""
+    text = "#begin document (0);\n0\t0\t(1\n0\t1\t1)\n#end document\n"
+    (document,) = read(text, tmp_path)
+    assert document.words == ("", "")
+
+
 def test_mentions_of_one_chain_nest_and_repeat(tmp_path: Path) -> None:
     text = "#begin document x\nx (1(1(1\nx (1)\nx 1)1)\nx 1)\n#end document\n"
     (document,) = read(text, tmp_path)

@@ -1,4 +1,4 @@
-"""Tags to spans and back, against seqeval in both its modes, and the schemes told apart."""
+"""Tags to spans and back, against seqeval in both its modes and conlleval's table, and the schemes told apart."""
 
 import warnings
 from pathlib import Path
@@ -10,7 +10,15 @@ from seqeval.metrics.sequence_labeling import get_entities
 from seqeval.scheme import IOB1, IOB2, IOBES, Tokens
 
 from spanlab.errors import InputError
-from spanlab.text.tag_schemes import TAG_SCHEMES, LabelledSpan, TagScheme, detect_scheme, spans_to_tags, tags_to_spans
+from spanlab.text.tag_schemes import (
+    TAG_SCHEMES,
+    LabelledSpan,
+    TagScheme,
+    detect_scheme,
+    irregular_tags,
+    spans_to_tags,
+    tags_to_spans,
+)
 
 LETTERS = {"IOB1": "BI", "IOB2": "BI", "BIOES": "BIES", "BMES": "BMES"}
 ORACLES = {"IOB1": IOB1, "IOB2": IOB2, "BIOES": IOBES, "BMES": IOBES}
@@ -53,6 +61,50 @@ def test_strict_reading_is_that_of_seqeval(drawn: tuple[TagScheme, list[str]]) -
     scheme, tags = drawn
     expected = [(found.start, found.end, found.tag) for found in Tokens(as_seqeval(tags), ORACLES[scheme]).entities]
     assert tags_to_spans(tags, scheme, strict=True) == expected
+
+
+def conlleval_chunks(tags: list[str]) -> list[tuple[int, int, str]]:
+    """The chunks of a sentence of B, I and O, by the table of conlleval: what ends one, and what starts one."""
+    chunks, start = [], None
+    before, label = "O", ""
+    for index, tag in enumerate([*tags, "O"]):
+        letter, _, name = tag.partition("-")
+        ends = (before, letter) in {("B", "B"), ("B", "O"), ("I", "B"), ("I", "O")}
+        starts = (before, letter) in {("B", "B"), ("I", "B"), ("O", "B"), ("O", "I")}
+        ends |= before != "O" and name != label
+        starts |= letter != "O" and name != label
+        if ends and start is not None:
+            chunks.append((start, index, label))
+            start = None
+        if starts:
+            start = index
+        before, label = letter, name
+    return chunks
+
+
+@given(st.lists(st.sampled_from(["O", "B-X", "I-X", "B-Y", "I-Y"]), max_size=12), st.sampled_from(["IOB1", "IOB2"]))
+def test_mixed_tags_are_read_as_conlleval_reads_them(tags: list[str], scheme: TagScheme) -> None:
+    """Whichever scheme a file is said to be in, and as seqeval does by default."""
+    spans = tags_to_spans(tags, scheme)
+    assert spans == conlleval_chunks(tags)
+    assert spans == [(start, last + 1, label) for label, start, last in get_entities(tags)]
+    assert tags_to_spans(tags, detect_scheme([tags])) == spans
+
+
+@given(schemes_and_tags())
+def test_irregular_entities_are_those_that_strict_reading_rejects(drawn: tuple[TagScheme, list[str]]) -> None:
+    scheme, tags = drawn
+    if scheme != "IOB1":  # where seqeval keeps a part of what it rejects
+        rejected = set(tags_to_spans(tags, scheme)) - set(tags_to_spans(tags, scheme, strict=True))
+        assert irregular_tags(tags, scheme) == sorted(span.start for span in rejected)
+
+
+def test_irregular_tags_by_hand() -> None:
+    tags = ["I-X", "O", "B-X", "I-X", "B-X", "I-Y", "B-Y"]
+    assert irregular_tags(tags, "IOB1") == [2]
+    assert irregular_tags(tags, "IOB2") == [0, 5]
+    assert irregular_tags(["B-X", "I-X", "E-X", "S-X", "M-X", "E-X"], "BIOES") == [4]
+    assert irregular_tags(["B-X", "I-X", "E-X", "S-X", "M-X", "E-X"], "BMES") == [0, 4]
 
 
 def test_letters_alone_are_spans_without_a_name() -> None:
@@ -118,19 +170,30 @@ def test_a_detected_scheme_reads_what_was_written(
     written = [spans_to_tags(spans, length, scheme) for spans, length in drawn]
     found = detect_scheme(written)
     assert [tags_to_spans(tags, found, strict=True) for tags in written] == [spans for spans, _ in drawn]
+    assert not any(irregular_tags(tags, found) for tags in written)
     longest = max((end - start for spans, _ in drawn for start, end, _ in spans), default=0)
     if longest:  # BMES without M is BIOES
         assert found == ("BIOES" if scheme == "BMES" and longest < 3 else scheme)
 
 
 @pytest.mark.parametrize(
+    ("sentences", "scheme"),
+    [
+        ([["I-X", "O"], ["O", "B-Y"]], "IOB2"),
+        ([["I-X", "O", "I-Z"], ["O", "B-Y"]], "IOB1"),
+        ([["B-X", "O", "B-Z"], ["O", "I-Y"]], "IOB2"),
+        ([["B-X", "M-X", "E-X", "B-X", "I-X", "E-X"]], "BMES"),
+        ([["B-X", "M-X", "E-X", "B-X", "I-X", "I-X", "E-X"]], "BIOES"),
+        ([["B-X", "I-X", "S-X"], ["I-X"]], "BIOES"),
+    ],
+)
+def test_of_mixed_schemes_the_more_frequent(sentences: list[list[str]], scheme: TagScheme) -> None:
+    assert detect_scheme(sentences) == scheme
+
+
+@pytest.mark.parametrize(
     ("sentences", "message"),
     [
-        (
-            [["I-X", "O"], ["O", "B-Y"]],
-            r"tag 1 of sentence 1 \('I-X'\).* IOB1, tag 2 of sentence 2 \('B-Y'\) as in IOB2",
-        ),
-        ([["B-X", "M-X", "E-X", "B-X", "I-X", "E-X"]], r"tag 2 .*\('M-X'\) is of BMES, tag 5 .*\('I-X'\) of BIOES"),
         ([["I-X", "E-X"]], "convert IOE tags"),
         ([["B-X", "L-X", "U-X"]], "'L-X' is not a tag of .* write U- as S- and L- as E-"),
     ],

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spanlab.cli.options import ColumnsOption, TaskArgument, split_columns
+from spanlab.cli.options import ColumnsOption, TagSchemeOption, TaskArgument, split_columns
 from spanlab.cli.output import note, print_json, print_table
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ def check(
     tokenizer: Annotated[Path | None, typer.Option(help="Model or tokenizer folder, to count tokens.")] = None,
     length: Annotated[int, typer.Option(help="Maximum sequence length in tokens.")] = 512,
     columns: ColumnsOption = None,
+    tag_scheme: TagSchemeOption = "auto",
     fix: Annotated[
         Path | None, typer.Option(help="Write the valid and the repaired examples to this file, as JSON lines.")
     ] = None,
@@ -48,7 +49,7 @@ def check(
     from spanlab.text import Tokenizer
 
     task_class = find_task(task)
-    settings = TaskDataConfig(columns=split_columns(columns), length=length)
+    settings = TaskDataConfig(columns=split_columns(columns), tag_scheme=tag_scheme, length=length)
     loaded = None if tokenizer is None else Tokenizer.load(tokenizer)
     report = check_file(task_class, file, settings, train=train, tokenizer=loaded)
     fixed = None if fix is None else fix_file(task_class, file, settings, fix)

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spanlab.cli.options import ColumnsOption, DeviceOption, ModelArgument, split_columns
-from spanlab.cli.output import print_json, print_table
+from spanlab.cli.options import ColumnsOption, DeviceOption, ModelArgument, TagSchemeOption, split_columns
+from spanlab.cli.output import note, print_json, print_table
 
 if TYPE_CHECKING:
     from spanlab.tasks.result import Scores
@@ -16,6 +16,7 @@ def evaluate(
     data: Annotated[str, typer.Option(help="Labelled file.")],
     task: Annotated[str | None, typer.Option(help="Name of the task, if the model has several.")] = None,
     columns: ColumnsOption = None,
+    tag_scheme: TagSchemeOption = "auto",
     device: DeviceOption = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print the scores as JSON.")] = False,
 ) -> None:
@@ -26,12 +27,14 @@ def evaluate(
     from spanlab.inference.load import load
     from spanlab.tasks.config import TaskDataConfig
 
-    settings = TaskDataConfig(columns=split_columns(columns))
+    settings = TaskDataConfig(columns=split_columns(columns), tag_scheme=tag_scheme)
     print_scores(load(model, device=device).evaluate(data, task=task, data=settings), as_json=as_json)
 
 
 def print_scores(scores: "Scores", *, as_json: bool) -> None:
-    """Print the metrics; the table has those of each label, too."""
+    """Print the metrics; the table has those of each label, too. Remarks go to stderr."""
+    for remark in scores.remarks:
+        note(remark)
     if as_json:
         print_json(scores.to_dict())
         return

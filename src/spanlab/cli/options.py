@@ -15,6 +15,10 @@ ColumnsOption = Annotated[
         help="Fields by column, such as review:text; for a file without header in order, such as _,label,_,text."
     ),
 ]
+TagSchemeOption = Annotated[
+    Literal["auto", "IOB1", "IOB2", "BIOES", "BMES"],
+    typer.Option(help="Scheme of the tags in CoNLL columns; auto: told by the tags.", case_sensitive=False),
+]
 DeviceOption = Annotated[Literal["auto", "cpu", "cuda", "mps"], typer.Option(help="Device to run on.")]
 
 

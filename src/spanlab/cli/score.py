@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from spanlab.cli.evaluate import print_scores
-from spanlab.cli.options import ColumnsOption, TaskArgument, split_columns
+from spanlab.cli.options import ColumnsOption, TagSchemeOption, TaskArgument, split_columns
 
 
 def score(
@@ -16,6 +16,10 @@ def score(
         typer.Option(help="Predictions, from `spanlab predict --json` or in a standard format of the task."),
     ],
     columns: ColumnsOption = None,
+    tag_scheme: TagSchemeOption = "auto",
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Refuse predictions with missing or unknown ids; else they are counted.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the scores as JSON.")] = False,
 ) -> None:
     """Score predictions against a labelled file; examples are matched by id, or else by order.
@@ -25,5 +29,5 @@ def score(
     from spanlab.tasks.config import TaskDataConfig
     from spanlab.tasks.scoring import score_files
 
-    settings = TaskDataConfig(columns=split_columns(columns))
-    print_scores(score_files(task, gold, predicted, settings), as_json=as_json)
+    settings = TaskDataConfig(columns=split_columns(columns), tag_scheme=tag_scheme)
+    print_scores(score_files(task, gold, predicted, settings, strict=strict), as_json=as_json)

@@ -116,9 +116,10 @@ class TaskData:
         return sorted(mistakes, key=lambda mistake: -mistake.badness)
 
     def notes(self) -> list[str]:
-        """Notes for the user before the run: dropped examples, long texts."""
+        """Notes for the user before the run: odd lines, dropped examples, long texts."""
         files = [examples for examples in (self.train, self.dev) if examples is not None]
-        notes = [
+        notes = [remark for examples in files for remark in examples.remarks]
+        notes += [
             f"{examples.path}: {count} examples dropped ({problem})"
             for examples in files
             for problem, count in examples.dropped.items()

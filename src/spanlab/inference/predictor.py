@@ -7,6 +7,7 @@ sorted by length and computed in batches of a bounded number of tokens.
 import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -144,7 +145,7 @@ class Predictor:
         labelled = read_labelled(type(chosen), path, data or TaskDataConfig())
         check_known_labels(chosen, labelled)
         results = list(self.predict_rows(labelled.rows, task=name, batch_tokens=batch_tokens))
-        return chosen.score(labelled.examples, results)
+        return replace(chosen.score(labelled.examples, results), remarks=labelled.remarks)
 
     @contextmanager
     def _own_network(self) -> Iterator[MultiTaskNetwork]:

@@ -53,6 +53,9 @@ class AnswerScores:
     f1: float
 
 
+_MISSING = AnswerScores(exact_match=0.0, f1=0.0)
+
+
 @dataclass(frozen=True, kw_only=True)
 class NoAnswerThreshold:
     """A question whose score difference is above `threshold` gets no answer; `f1` is the result."""
@@ -61,14 +64,17 @@ class NoAnswerThreshold:
     f1: float
 
 
-def score_answers(gold: Sequence[Sequence[str]], predicted: Sequence[str], *, language: str = "en") -> dict[str, float]:
+def score_answers(
+    gold: Sequence[Sequence[str]], predicted: Sequence[str | None], *, language: str = "en"
+) -> dict[str, float]:
     """`exact_match` and `f1` over all questions, and of those with and without an answer, where there are any.
 
     The latter are `has_answer_exact_match`, `has_answer_f1`, `no_answer_exact_match` and `no_answer_f1`.
+    None is a missing prediction: it scores 0, as in SQuAD's script, with or without gold answers.
     """
     check_paired(gold, predicted, "answers")
     scored = [
-        (bool(answers), answer_scores(answers, text, language=language))
+        (bool(answers), _MISSING if text is None else answer_scores(answers, text, language=language))
         for answers, text in zip(gold, predicted, strict=True)
     ]
     metrics = _means([scores for _, scores in scored])

@@ -201,6 +201,10 @@ class Task(Generic[Example, Outcome]):
         """The prediction of any system for `example`, read from a file."""
         raise NotImplementedError
 
+    def missing_result(self, index: int, example: Example) -> Outcome | None:
+        """What counts in place of a prediction that a file does not have; None: it must have all."""
+        return None
+
     def score(self, examples: Sequence[Example], results: Sequence[Outcome]) -> Scores:
         """The task's metrics."""
         raise NotImplementedError

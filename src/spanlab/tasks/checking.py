@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,12 @@ from spanlab.atomic_io import open_atomically
 from spanlab.errors import InputError
 from spanlab.tasks.base import AnyTask
 from spanlab.tasks.config import TaskDataConfig
-from spanlab.tasks.formats.reading import read_rows
+from spanlab.tasks.examples import labelled_rows
 from spanlab.tasks.formats.row import Row
+from spanlab.tasks.validation import Problem
 from spanlab.text import Tokenizer
+
+_MAX_REPAIRS = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +93,7 @@ def check_file(
     rows: list[Row] = []
     good: list[Row] = []
     findings: list[Finding] = []
-    for row in read_rows(path, task.shape, data.columns):
+    for row in labelled_rows(task, path, data):
         if isinstance(row, InputError):
             findings.append(Finding(line=row.line, kind="unreadable", cause=row.cause, fix=row.fix))
             continue
@@ -102,6 +105,12 @@ def check_file(
             Finding(line=row.line, kind=problem.kind, cause=problem.cause, fix=problem.fix, serious=problem.serious)
             for problem in problems
         ]
+        findings += [
+            Finding(line=warning.line, kind=warning.kind, cause=warning.cause, fix=warning.reading, serious=False)
+            for warning in row.warnings
+        ]
+    if not good:
+        findings = _once_per_file(findings, rows=len(rows))
     findings += _duplicates(task, rows)
     counts = Counter(label for row in good for label in task.gold_labels(task.parse(row, labelled=True)))
     findings += _likely_typos(counts) if train is None else _compare_to_training(task, data, train, good)
@@ -118,25 +127,63 @@ def check_file(
 
 
 def fix_file(task: type[AnyTask], path: str, data: TaskDataConfig, out: Path) -> FixOutcome:
-    """Write every row that is correct or has one obvious repair as JSON lines; the others are dropped and counted."""
+    """Write every row that is correct or has one obvious repair as JSON lines; the others are dropped and counted.
+
+    Of several rows with one id, the first keeps it. What is written has no serious problem left.
+    """
     if out.exists():
         raise InputError("file exists", path=out, fix="choose another name for --fix")
     written = repaired = 0
     dropped: Counter[str] = Counter()
+    ids: set[str] = set()
     with open_atomically(out) as file:
-        for row in read_rows(path, task.shape, data.columns):
+        for row in labelled_rows(task, path, data):
             if isinstance(row, InputError):
                 dropped["unreadable"] += 1
                 continue
-            serious = [problem for problem in task.problems(row) if problem.serious]
-            beyond_repair = next((problem for problem in serious if problem.repaired is None), None)
-            if beyond_repair is not None:
-                dropped[beyond_repair.kind] += 1
+            values = _repair(task, row)
+            if isinstance(values, Problem):
+                dropped[values.kind] += 1
                 continue
-            values = serious[-1].repaired if serious else row.values
+            name = values.get("id")
+            if name is not None and str(name) in ids:
+                values = {key: value for key, value in values.items() if key != "id"}
+            ids.add(str(name))
             file.write((json.dumps(values, ensure_ascii=False) + "\n").encode())
-            written, repaired = written + 1, repaired + bool(serious)
+            written, repaired = written + 1, repaired + (values is not row.values)
     return FixOutcome(written=written, repaired=repaired, dropped=dict(dropped))
+
+
+def _repair(task: type[AnyTask], row: Row) -> Mapping[str, Any] | Problem:
+    """The values of a row after all repairs, or the serious problem that remains.
+
+    One repair can uncover the next: a span without the space at its start may miss a letter at its end.
+    """
+    values = row.values
+    for _ in range(_MAX_REPAIRS):
+        problems = list(task.problems(Row(values=values)))
+        repaired = next((problem.repaired for problem in problems if problem.repaired is not None), None)
+        hopeless = any(problem.serious and problem.repaired is None for problem in problems)
+        if hopeless or repaired is None or repaired == values:
+            break
+        values = repaired
+    remaining = [problem for problem in task.problems(Row(values=values)) if problem.serious]
+    return min(remaining, key=lambda problem: problem.repaired is not None, default=values)
+
+
+def _once_per_file(findings: Sequence[Finding], *, rows: int) -> list[Finding]:
+    """The findings, a cause that most rows share in a file without a valid row listed once: a column is missing."""
+    counts = Counter((finding.kind, finding.cause) for finding in findings)
+    shared = {key: count for key, count in counts.items() if count > max(1, rows / 2)}
+    kept: list[Finding] = []
+    for finding in findings:
+        count = shared.get((finding.kind, finding.cause))
+        if count is None:
+            kept.append(finding)
+        elif count > 0:
+            kept.append(replace(finding, cause=f"{finding.cause} (in {count} of {rows} examples)"))
+            shared[finding.kind, finding.cause] = 0
+    return kept
 
 
 def _duplicates(task: type[AnyTask], rows: Sequence[Row]) -> Iterator[Finding]:
@@ -147,7 +194,12 @@ def _duplicates(task: type[AnyTask], rows: Sequence[Row]) -> Iterator[Finding]:
         name = row.values.get("id")
         if name is not None and ids.setdefault(str(name), row) is not row:
             cause = f"line {ids[str(name)].line} has the same id '{name}'"
-            yield Finding(line=row.line, kind="duplicate id", cause=cause, fix="give each example its own id")
+            yield Finding(
+                line=row.line,
+                kind="duplicate id",
+                cause=cause,
+                fix="give each example its own id; --fix removes this one",
+            )
         key = tuple(task.shape.input_of(row.values))
         if inputs.setdefault(key, row) is not row:
             cause = f"line {inputs[key].line} has the same input"
@@ -160,7 +212,7 @@ def _compare_to_training(
     """Labels that the training file does not have, and inputs that it has."""
     known: set[str] = set()
     lines: dict[tuple[str, ...], int | None] = {}
-    for row in read_rows(train, task.shape, data.columns):
+    for row in labelled_rows(task, train, data):
         if isinstance(row, InputError) or any(problem.serious for problem in task.problems(row)):
             continue
         known.update(task.gold_labels(task.parse(row, labelled=True)))

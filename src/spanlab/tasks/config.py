@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 from spanlab.config import Above, AtLeast, Below, Bounded
+from spanlab.text.tag_schemes import TagScheme
 from spanlab.training.config import TrainingConfig
 
 LongText = Literal["windows", "truncate", "error"]
@@ -21,6 +22,8 @@ class TaskDataConfig(Bounded):
     columns: tuple[str, ...] = ()
     """The columns of a file: `review:text` maps a column name to a field; without a header, and for `word` and `tag`
     of CoNLL columns, all columns from the left, `_` to skip one."""
+    tag_scheme: Literal["auto"] | TagScheme = "auto"
+    """The scheme of the tags in CoNLL columns; `auto`: told by the tags of the whole file."""
     length: Annotated[int, AtLeast(8)] = 512
     """Maximum tokens of a sequence, special tokens included; at most the model's number of positions."""
     stride: Annotated[int, AtLeast(1)] | None = None

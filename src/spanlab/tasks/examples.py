@@ -1,14 +1,14 @@
 """Files to examples and examples to samples: rows are read, validated, parsed and encoded; errors name the row."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from spanlab.errors import InputError, did_you_mean
 from spanlab.tasks.base import AnyTask
 from spanlab.tasks.config import TaskConfig, TaskDataConfig
-from spanlab.tasks.formats.reading import read_rows
+from spanlab.tasks.formats.reading import find_format, read_rows
 from spanlab.tasks.formats.row import Row
 from spanlab.tasks.sample import Sample
 from spanlab.tasks.windows import Windower
@@ -23,6 +23,8 @@ class Examples:
     rows: tuple[Row, ...]
     dropped: Mapping[str, int] = field(default_factory=dict)
     """The number of rows dropped on request, by the kind of their problem."""
+    remarks: tuple[str, ...] = ()
+    """What is odd about lines that are read all the same, in a line for the user each."""
 
     def __len__(self) -> int:
         return len(self.examples)
@@ -33,7 +35,7 @@ def read_labelled(task: type[AnyTask], path: str, data: TaskDataConfig) -> Examp
     examples: list[Any] = []
     rows: list[Row] = []
     dropped: Counter[str] = Counter()
-    for row in read_rows(path, task.shape, data.columns):
+    for row in labelled_rows(task, path, data):
         if isinstance(row, InputError):
             if data.bad_rows == "refuse":
                 raise row
@@ -53,7 +55,29 @@ def read_labelled(task: type[AnyTask], path: str, data: TaskDataConfig) -> Examp
         raise InputError(
             f"all {dropped.total()} examples have problems", path=path, fix="list them with spanlab data check"
         )
-    return Examples(path=path, examples=tuple(examples), rows=tuple(rows), dropped=dict(dropped))
+    remarks = describe_warnings(rows)
+    return Examples(path=path, examples=tuple(examples), rows=tuple(rows), dropped=dict(dropped), remarks=remarks)
+
+
+def labelled_rows(task: type[AnyTask], path: str, data: TaskDataConfig) -> Iterator[Row | InputError]:
+    """The rows of a labelled file; raises an error for a format that has no labels."""
+    if not find_format(path, task.shape, data.columns).labelled:
+        fix = "use JSON lines or another format with labels"
+        if task.shape.labels == "spans":
+            fix = "if it holds CoNLL columns, name them: data.columns=[word,tag], or --columns word,tag"
+        raise InputError("read as one text a line, without labels", path=path, fix=fix)
+    return read_rows(path, task.shape, data.columns, data.tag_scheme)
+
+
+def describe_warnings(rows: Iterable[Row]) -> tuple[str, ...]:
+    """A line for each kind of warning: the first, and how many lines have one."""
+    counts: Counter[str] = Counter()
+    lines: dict[str, str] = {}
+    for row in rows:
+        for warning in row.warnings:
+            counts[warning.kind] += 1
+            lines.setdefault(warning.kind, f"{row.path}:{warning.line}: {warning.cause}; {warning.reading}")
+    return tuple(line if counts[kind] == 1 else f"{line} ({counts[kind]} such lines)" for kind, line in lines.items())
 
 
 def read_unlabelled(task: type[AnyTask], path: str, columns: Sequence[str] = ()) -> Examples:

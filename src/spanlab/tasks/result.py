@@ -70,6 +70,8 @@ class Scores:
     """By label, for the model card and the report."""
     confusion: ConfusionMatrix | None = None
     """Where each example has one label; for the report."""
+    remarks: tuple[str, ...] = ()
+    """What a reader of the scores should know about the files, in a line each."""
 
     def to_dict(self) -> dict[str, Any]:
         """As `evaluate --json` prints it."""

@@ -1,4 +1,8 @@
-"""Scores of a file of predictions by any system against a gold file: matched by id if both have ids, else by order."""
+"""Scores of a file of predictions by any system against a gold file: matched by id if both have ids, else by order.
+
+An answer that is missing counts as wrong, as in SQuAD's script; other tasks take no gaps. Predictions for ids that the
+gold file does not have are left out. Both are remarks of the scores, or refused on request.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -7,7 +11,7 @@ from spanlab.errors import InputError
 from spanlab.strict_parsing import parse_json
 from spanlab.tasks.base import AnyTask
 from spanlab.tasks.config import TaskDataConfig
-from spanlab.tasks.examples import Examples, read_labelled
+from spanlab.tasks.examples import Examples, describe_warnings, read_labelled
 from spanlab.tasks.formats.lines import bare_suffix, read_text
 from spanlab.tasks.formats.reading import read_rows
 from spanlab.tasks.formats.row import Row
@@ -15,18 +19,42 @@ from spanlab.tasks.result import Scores
 from spanlab.tasks.table import find_task
 
 
-def score_files(task: str, gold: str, predicted: str, data: TaskDataConfig | None = None) -> Scores:
-    """The task's metrics of the predictions in a file."""
+def score_files(
+    task: str, gold: str, predicted: str, data: TaskDataConfig | None = None, *, strict: bool = False
+) -> Scores:
+    """The task's metrics of the predictions in a file; with `strict`, the ids of both files must be the same."""
     task_class = find_task(task)
     data = data or TaskDataConfig()
     labelled = read_labelled(task_class, gold, data)
-    rows = _match_rows(labelled, _read_predictions(task_class, predicted, data))
+    predictions = _read_predictions(task_class, predicted, data)
+    rows, unknown = _match_rows(labelled, predictions)
     fitted = task_class.fit(task_class.Config(), labelled.examples)
+    missing = [index for index, row in enumerate(rows) if row is None]
+    if missing and (strict or fitted.missing_result(missing[0], labelled.examples[missing[0]]) is None):
+        raise labelled.rows[missing[0]].error(_describe_missing(labelled, missing), "predict every example")
+    if unknown and strict:
+        raise unknown[0].error(_describe_unknown(unknown), "remove it, or leave out --strict")
     results = [
-        fitted.read_result(row, index, example)
+        fitted.missing_result(index, example) if row is None else fitted.read_result(row, index, example)
         for index, (row, example) in enumerate(zip(rows, labelled.examples, strict=True))
     ]
-    return fitted.score(labelled.examples, results)
+    remarks = [*labelled.remarks, *describe_warnings(predictions)]
+    if missing:
+        remarks.append(f"{predicted}: {_describe_missing(labelled, missing)}: counted as wrong")
+    if unknown:
+        remarks.append(f"{predicted}: {_describe_unknown(unknown)}: left out")
+    return replace(fitted.score(labelled.examples, results), remarks=tuple(remarks))
+
+
+def _describe_missing(gold: Examples, missing: Sequence[int]) -> str:
+    first = f"no prediction for id '{gold.rows[missing[0]].values['id']}'"
+    return first if len(missing) == 1 else f"{first} and {len(missing) - 1} more of {len(gold)} examples"
+
+
+def _describe_unknown(unknown: Sequence[Row]) -> str:
+    first = f"a prediction for id '{unknown[0].values['id']}'"
+    others = "" if len(unknown) == 1 else f" and for {len(unknown) - 1} more"
+    return f"{first}{others}, which the gold file does not have"
 
 
 def _read_predictions(task_class: type[AnyTask], path: str, data: TaskDataConfig) -> list[Row]:
@@ -35,7 +63,7 @@ def _read_predictions(task_class: type[AnyTask], path: str, data: TaskDataConfig
         if answers is not None:
             return answers
     rows = []
-    for row in read_rows(path, replace(task_class.shape, required=()), data.columns):
+    for row in read_rows(path, replace(task_class.shape, required=()), data.columns, data.tag_scheme):
         if isinstance(row, InputError):
             raise row
         rows.append(row)
@@ -53,20 +81,19 @@ def _answers_by_id(path: str) -> list[Row] | None:
     return [Row(values={"id": question_id, "answer": answer}, path=path) for question_id, answer in answers.items()]
 
 
-def _match_rows(gold: Examples, predicted: Sequence[Row]) -> list[Row]:
-    """The prediction of each gold example, in order."""
+def _match_rows(gold: Examples, predicted: Sequence[Row]) -> tuple[list[Row | None], list[Row]]:
+    """The prediction of each gold example in order, None where it is missing, and the predictions of no example."""
     gold_ids = [row.values.get("id") for row in gold.rows]
     by_id = {str(row.values["id"]): row for row in predicted if row.values.get("id") is not None}
     if None in gold_ids or len(by_id) < len(predicted) or by_id.keys().isdisjoint(map(str, gold_ids)):
         if len(gold) != len(predicted):
-            cause = f"{len(predicted)} predictions for {len(gold)} examples, and not all have an id"
+            cause = f"{len(predicted)} predictions for {len(gold)} examples, and not all have an id of an example"
             raise InputError(
                 cause,
                 path=predicted[0].path,
                 fix="write one prediction per example in the same order, or give all of them ids",
             )
-        return list(predicted)
-    for row, gold_id in zip(gold.rows, gold_ids, strict=True):
-        if str(gold_id) not in by_id:
-            raise row.error(f"no prediction for id '{gold_id}'", "predict every example")
-    return [by_id[str(gold_id)] for gold_id in gold_ids]
+        return list(predicted), []
+    known = set(map(str, gold_ids))
+    unknown = [row for name, row in by_id.items() if name not in known]
+    return [by_id.get(str(gold_id)) for gold_id in gold_ids], unknown

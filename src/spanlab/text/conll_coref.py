@@ -1,16 +1,18 @@
-"""The coreference column of CoNLL-2012 files, read and written.
+"""The coreference column of CoNLL-2012 files, read and written; files of GUM and OntoGUM, read.
 
 A file of documents enters, with one word per line, a blank line after each sentence, and chains (clusters) as brackets
 in the last column: `(7` opens a mention of chain 7, `7)` closes it, `(7)` is a mention of one word. Documents leave,
 with words, and clusters as spans of words. The word is the fourth column, the speaker the tenth of at least twelve; the
 others (syntax, names, predicates) are ignored. Files with only a name and the chains, as scorers take them, are read as
-documents with empty words.
+documents with empty words. In GUM and OntoGUM there are three columns, the first of which counts the words; the
+documents may have no names, and their sentences no blank lines between them.
 """
 
 import re
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import accumulate, islice
 from pathlib import Path
 
 from spanlab.errors import InputError
@@ -21,7 +23,7 @@ WordSpan = tuple[int, int]
 
 NONE = "-"
 _WORD_COLUMN, _SPEAKER_COLUMN, _ALL_COLUMNS = 3, 9, 12
-_BEGIN = re.compile(r"#\s*begin document\s+(.*?)\s*")
+_BEGIN = re.compile(r"#\s*begin document\b\s*(.*?)\s*")
 _NAME_AND_PART = re.compile(r"\((.*)\);?\s*(?:part\s+(\d+))?")
 _END = re.compile(r"#\s*end document.*")
 _BRACKET = re.compile(r"(\()?([^()|]+)(\))?\|?")
@@ -35,9 +37,12 @@ class CorefDocument:
     """A document, or a part of one: its sentences, speakers and chains of mentions."""
 
     id: str
+    """Empty in a file without names."""
     part: int | None = None
     sentences: tuple[tuple[str, ...], ...]
     """Words by sentence; empty strings in a file without words."""
+    is_split: bool = True
+    """Whether its sentences are known; if not, all words are in one."""
     speakers: tuple[str | None, ...] = ()
     """The speaker of each word; empty where none is named."""
     clusters: tuple[tuple[WordSpan, ...], ...]
@@ -72,7 +77,7 @@ def iterate_conll_coref(path: str | Path) -> Iterator[CorefDocument | InputError
         make_error = partial(InputError, path=path, line=line_number)
         if begin := _BEGIN.fullmatch(row):
             if draft is not None:
-                yield make_error(f"a document begins before '{draft.id}' ends", fix="add '#end document'")
+                yield make_error(f"a document begins before {draft.name} ends", fix="add '#end document'")
             draft, begun, stray = _Draft(begin[1], line_number), True, False
         elif draft is None:
             if row and not row.startswith("#") and not stray:
@@ -84,7 +89,7 @@ def iterate_conll_coref(path: str | Path) -> Iterator[CorefDocument | InputError
         else:
             draft.add_row(row, make_error)
     if draft is not None:
-        yield InputError(f"the document '{draft.id}' does not end", path=path, fix="add '#end document'")
+        yield InputError(f"the document {draft.name} does not end", path=path, fix="add '#end document'")
     elif not begun and not stray:
         raise InputError("has no '#begin document'", path=path, fix="use a file in CoNLL-2012 columns")
 
@@ -98,7 +103,10 @@ class _Draft:
         named = _NAME_AND_PART.fullmatch(header)
         self.id = named[1] if named else header
         self.part = int(named[2]) if named and named[2] else None
+        self.name = f"'{self.id}'" if self.id else f"of line {line}"
         self.sentences: list[list[str]] = [[]]
+        self.numbered: list[tuple[str, str] | None] = []
+        """The first two cells of each row of three."""
         self.speakers: list[str | None] = []
         self.chains: dict[str, list[WordSpan]] = {}
         self.opened: dict[str, list[int]] = {}
@@ -115,7 +123,7 @@ class _Draft:
         """The document, or its first error; `seen` are the ids and parts of the documents before it."""
         if self.error is not None:
             return self.error
-        if (self.id, self.part) in seen:
+        if self.id and (self.id, self.part) in seen:
             return make_error(f"the document '{self.id}' occurs twice", fix="number its parts")
         seen.add((self.id, self.part))
         try:
@@ -132,6 +140,7 @@ class _Draft:
         if len(cells) < 2:
             raise make_error(f"'{row}' is a single column", fix="write the chains in the last column, '-' for none")
         self.sentences[-1].append(cells[_WORD_COLUMN] if len(cells) > _WORD_COLUMN + 1 else "")
+        self.numbered.append((cells[0], cells[1]) if len(cells) == 3 else None)
         speaker = cells[_SPEAKER_COLUMN] if len(cells) >= _ALL_COLUMNS else NONE
         self.speakers.append(None if speaker in {NONE, "_"} else speaker)
         if cells[-1] not in {NONE, "_"}:
@@ -158,16 +167,34 @@ class _Draft:
         for name, starts in self.opened.items():
             if starts:
                 raise make_error(
-                    f"the mention of chain {name} that opens at word {starts[-1] + 1} of '{self.id}' never closes"
+                    f"the mention of chain {name} that opens at word {starts[-1] + 1} of {self.name} never closes"
                 )
+        sentences = tuple(tuple(sentence) for sentence in self.sentences if sentence)
+        numbered = [cells for cells in self.numbered if cells is not None]
+        is_numbered = len(numbered) == len(self.numbered) and _are_counted([index for index, _ in numbered], sentences)
+        if is_numbered:
+            words = iter([word for _, word in numbered])
+            sentences = tuple(tuple(islice(words, len(sentence))) for sentence in sentences)
         return CorefDocument(
             id=self.id,
             part=self.part,
-            sentences=tuple(tuple(sentence) for sentence in self.sentences if sentence),
+            sentences=sentences,
+            is_split=not is_numbered or len(sentences) > 1,
             speakers=tuple(self.speakers) if any(self.speakers) else (),
             clusters=tuple(tuple(sorted(chain)) for chain in self.chains.values()),
             line=self.line,
         )
+
+
+def _are_counted(indices: Sequence[str], sentences: Iterable[Sequence[str]]) -> bool:
+    """Whether a column counts words, through the document or from the start of each sentence, from 0 or 1."""
+    starts = set(accumulate(map(len, sentences), initial=0))
+    expected: set[str] = set()
+    for word, index in enumerate(indices):
+        if index not in expected | ({"0", "1"} if word in starts else set()):
+            return False
+        expected = {str(int(index) + 1)}
+    return bool(indices)
 
 
 def format_conll_coref(document: CorefDocument) -> str:

@@ -5,13 +5,14 @@ letter, a hyphen and a label, or `O`; a letter alone, as word segmenters write, 
 begins with I, and with B only where it follows one of the same label; in IOB2 always with B; BIOES also marks the last
 word (E) and the only word (S); BMES is BIOES with M for I.
 
-Models predict tags that no scheme allows. Reading is therefore lenient by default, by the rules of conlleval that
-papers report, and strict on request, by those of seqeval's strict mode.
+Models predict tags that no scheme allows, and published files mix schemes. Reading is therefore lenient by default, by
+the rules of conlleval that papers report and under which every scheme reads alike, and strict on request, by those of
+seqeval's strict mode. `irregular_tags` finds the entities that a scheme would have written otherwise.
 """
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Literal, NamedTuple, get_args
 
@@ -20,10 +21,11 @@ from spanlab.errors import InputError
 TagScheme = Literal["IOB1", "IOB2", "BIOES", "BMES"]
 TAG_SCHEMES: tuple[TagScheme, ...] = get_args(TagScheme)
 
-_LETTERS = {"IOB1": "BI", "IOB2": "BI", "BIOES": "BIES", "BMES": "BMES"}
+TAG_LETTERS: Mapping[TagScheme, str] = {"IOB1": "BI", "IOB2": "BI", "BIOES": "BIES", "BMES": "BMES"}
+"""The letters of a scheme, beside O."""
 _NO_LABEL = "_"
-_TOLERANCE = 0.01
-"""The share of openings that may be of the other scheme."""
+_REGULAR = {"IOB2": re.compile("BI*"), "BIOES": re.compile("S|BI*E"), "BMES": re.compile("S|BM*E")}
+"""The letters of an entity; in IOB1 they depend on the tag before it."""
 
 
 class LabelledSpan(NamedTuple):
@@ -55,8 +57,22 @@ def tags_to_spans(tags: Sequence[str], scheme: TagScheme, *, strict: bool = Fals
         return spans
     if scheme == "IOB1":
         return _strict_iob1(parsed, spans)
-    pattern = re.compile("BI*" if scheme == "IOB2" else "S|B[IM]*E")
-    return [span for span in spans if pattern.fullmatch("".join(tag.letter for tag in parsed[span.start : span.end]))]
+    return [span for span in spans if _REGULAR[scheme].fullmatch(_letters_of(parsed, span))]
+
+
+def irregular_tags(tags: Sequence[str], scheme: TagScheme) -> list[int]:
+    """The first word of every entity that lenient reading finds and the scheme would have written otherwise."""
+    parsed = [_parse(tag) for tag in tags]
+    irregular = []
+    for span in _runs(parsed):
+        letters, before = _letters_of(parsed, span), parsed[span.start - 1] if span.start else _OUTSIDE
+        if scheme == "IOB1" and before.label != span.label:
+            regular = re.fullmatch("I+", letters)
+        else:
+            regular = _REGULAR["IOB2" if scheme == "IOB1" else scheme].fullmatch(letters)
+        if not regular:
+            irregular.append(span.start)
+    return irregular
 
 
 def spans_to_tags(spans: Iterable[tuple[int, int, str]], length: int, scheme: TagScheme) -> list[str]:
@@ -79,54 +95,35 @@ def spans_to_tags(spans: Iterable[tuple[int, int, str]], length: int, scheme: Ta
 
 
 def detect_scheme(sequences: Iterable[Sequence[str]]) -> TagScheme:
-    """The scheme of these sentences' tags.
+    """The scheme of these sentences' tags; of several that are mixed, the one that most of them are written in.
 
     M means BMES; E or S without M means BIOES (the two are the same where no entity has three words); an entity that
-    opens with I means IOB1, otherwise IOB2. Published files have mistakes (CoNLL-2003 opens two of its 23,499 entities
-    as in IOB2), so one opening in a hundred may be of the other scheme. Tags that fit none are an error that names two
-    tags in conflict.
+    opens with I means IOB1, otherwise IOB2. Published files mix them (CoNLL-2003 opens two of its 23,499 entities as in
+    IOB2, submissions to WNUT-17 and the test file of Weibo NER open some as in IOB1), and conlleval reads all alike.
+    Tags that close entities and never open one are of neither scheme, and an error.
     """
-    seen: dict[str, str] = {}  # a letter or an IOB scheme, and the first tag that has it
-    openings = Counter[str]()
+    seen: dict[str, str] = {}  # a letter, and the first tag that has it
+    counts = Counter[str]()  # of letters, and of openings as in one IOB scheme
     for sentence, tags in enumerate(sequences, 1):
         for index, (before, tag) in enumerate(pairwise([_OUTSIDE, *map(_parse, tags)]), 1):
-            where = f"tag {index} of sentence {sentence} ('{tags[index - 1]}')"
-            seen.setdefault(tag.letter, where)
-            scheme = _scheme_of_opening(before, tag)
-            if scheme is not None:
-                seen.setdefault(scheme, where)
-                openings[scheme] += 1
+            seen.setdefault(tag.letter, f"tag {index} of sentence {sentence} ('{tags[index - 1]}')")
+            counts[tag.letter] += 1
+            counts[_scheme_of_opening(before, tag)] += 1
     if seen.keys() & set("MES"):
-        return _with_ends(seen)
-    if openings["IOB1"] <= _TOLERANCE * openings["IOB2"]:
-        return "IOB2"
-    if openings["IOB2"] <= _TOLERANCE * openings["IOB1"]:
-        return "IOB1"
-    raise InputError(
-        f"the tag scheme is not clear: {seen['IOB1']} opens an entity as in IOB1, {seen['IOB2']} as in IOB2",
-        fix="begin every entity with B-, or name the scheme",
-    )
+        if not seen.keys() & set("BS"):
+            raise InputError(
+                f"the tag scheme is not clear: {seen.get('E') or seen['M']} is not preceded by any B- anywhere",
+                fix="convert IOE tags to IOB2 or BIOES",
+            )
+        return "BMES" if counts["M"] and counts["M"] >= counts["I"] else "BIOES"
+    return "IOB1" if counts["IOB1"] > counts["IOB2"] else "IOB2"
 
 
-def _scheme_of_opening(before: _Tag, tag: _Tag) -> TagScheme | None:
-    """The IOB scheme that opens an entity this way, where only one does."""
+def _scheme_of_opening(before: _Tag, tag: _Tag) -> str:
+    """The IOB scheme that opens an entity this way; empty where both do, or none."""
     if tag.letter == "I" and not _joined(before, tag):
         return "IOB1"
-    return "IOB2" if tag.letter == "B" and before.label != tag.label else None
-
-
-def _with_ends(seen: dict[str, str]) -> TagScheme:
-    """BMES or BIOES, or why neither."""
-    if "M" in seen and "I" in seen:
-        raise InputError(
-            f"the tag scheme is not clear: {seen['M']} is of BMES, {seen['I']} of BIOES", fix="write M as I"
-        )
-    if not seen.keys() & set("BS"):
-        raise InputError(
-            f"the tag scheme is not clear: {seen.get('E') or seen['M']} is not preceded by any B- anywhere",
-            fix="convert IOE tags to IOB2 or BIOES",
-        )
-    return "BMES" if "M" in seen else "BIOES"
+    return "IOB2" if tag.letter == "B" and before.label != tag.label else ""
 
 
 def _parse(tag: str, scheme: TagScheme | None = None) -> _Tag:
@@ -134,7 +131,7 @@ def _parse(tag: str, scheme: TagScheme | None = None) -> _Tag:
     if tag == "O":
         return _OUTSIDE
     letter, hyphen, label = tag.partition("-")
-    allowed = _LETTERS[scheme] if scheme else "BIMES"
+    allowed = TAG_LETTERS[scheme] if scheme else "BIMES"
     if len(letter) != 1 or letter not in allowed or (hyphen and not label):
         bilou = letter in {"U", "L"}
         fix = "write U- as S- and L- as E-" if bilou else "write O, or a letter, a hyphen and a label"
@@ -178,6 +175,10 @@ def _strict_iob1(tags: Sequence[_Tag], spans: Sequence[LabelledSpan]) -> list[La
         elif not (alone and after.letter == "B" and after.label != span.label):
             kept.append(span)
     return kept
+
+
+def _letters_of(tags: Sequence[_Tag], span: LabelledSpan) -> str:
+    return "".join(tag.letter for tag in tags[span.start : span.end])
 
 
 def _letters(length: int, scheme: TagScheme, *, follows_same_label: bool) -> str:

@@ -1,44 +1,60 @@
 """CoNLL columns: one word and its tag per line, a blank line after each sentence.
 
 A file enters; each sentence leaves as one text with character spans. Words are joined by a space, except between
-Chinese or Japanese characters and in files that list the spaces of the text as words. The tag scheme (IOB1, IOB2, BIOES
-or BMES) is detected from the tags of the whole file, so all sentences are read before the first row is yielded.
+Chinese or Japanese characters and in files that list the spaces of the text as words. Entities are those that conlleval
+finds, whatever the scheme (IOB1, IOB2, BIOES or BMES). An entity that the scheme of the file would have written
+otherwise is a warning of its row; unless it is named, the scheme is detected from the tags of the whole file, so all
+sentences are read before the first row is yielded.
 """
 
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 from spanlab.errors import InputError
 from spanlab.tasks.formats.lines import read_lines
-from spanlab.tasks.formats.row import Row
-from spanlab.text.tag_schemes import TagScheme, detect_scheme, tags_to_spans
+from spanlab.tasks.formats.row import Row, RowWarning
+from spanlab.text.tag_schemes import TAG_LETTERS, TagScheme, detect_scheme, irregular_tags, tags_to_spans
 
-_TAG = re.compile(r"O|[BIMESO]-\S+|[BIMES]")
+AUTO: Literal["auto"] = "auto"
+_TAG = re.compile(r"O|[BIMES]-\S+|[BIMES]")
+_DOCUMENT_START = "-DOCSTART-"
 _FIX = "write one word and its tag per line, or name the columns, such as data.columns=[word,_,_,tag]"
+
+
+def holds_tags(lines: Sequence[str]) -> bool:
+    """Whether lines are columns whose last is a tag, and at least one tag has a label; not texts or a table."""
+    cells = [_split(line) for line in lines if not _ends_sentence(line) and not _is_comment(line)]
+    are_columns = all(len(row) >= 2 and _TAG.fullmatch(row[-1]) for row in cells)
+    return are_columns and any("-" in row[-1] for row in cells)
 
 
 @dataclass(kw_only=True)
 class _Sentence:
-    line: int
     words: list[str] = field(default_factory=list)
     tags: list[str] = field(default_factory=list)
+    lines: list[int] = field(default_factory=list)
 
 
-def read_columns(path: str, columns: Sequence[str] = ()) -> Iterator[Row | InputError]:
+def read_columns(
+    path: str, columns: Sequence[str] = (), tag_scheme: TagScheme | Literal["auto"] = AUTO
+) -> Iterator[Row | InputError]:
     """One row per sentence: text, spans, and the words as character ranges."""
     if columns and "word" not in columns:
         raise InputError("data.columns does not name 'word'", fix="such as data.columns=[word,_,_,tag]")
-    sentences, errors = _read_sentences(path, columns)
+    sentences, errors = _read_sentences(path, columns, tag_scheme)
     yield from errors
-    scheme = _scheme(path, sentences)
+    scheme = _scheme(path, sentences) if tag_scheme == AUTO else tag_scheme
     spaced = any(word.isspace() for sentence in sentences for word in sentence.words)
     for sentence in sentences:
         yield _row(path, sentence, scheme, spaced=spaced)
 
 
-def _read_sentences(path: str, columns: Sequence[str]) -> tuple[list[_Sentence], list[InputError]]:
+def _read_sentences(
+    path: str, columns: Sequence[str], tag_scheme: TagScheme | Literal["auto"]
+) -> tuple[list[_Sentence], list[InputError]]:
     """All sentences of the file, and the errors of lines that cannot be read."""
     sentences: list[_Sentence] = []
     errors: list[InputError] = []
@@ -46,39 +62,52 @@ def _read_sentences(path: str, columns: Sequence[str]) -> tuple[list[_Sentence],
     for line_number, line in read_lines(path):
         if isinstance(line, InputError):
             errors.append(line)
-        elif not line.strip(" \t") or line.startswith("-DOCSTART-"):
+        elif _ends_sentence(line):
             current = None
-        else:
-            cells = line.split("\t") if "\t" in line else line.split()
-            if line.startswith("#") and not _TAG.fullmatch(cells[-1]):  # a comment, not a word "#" with a tag
-                continue
-            word, tag = _word_and_tag(path, line_number, cells, columns)
-            if isinstance(tag, InputError):
-                errors.append(tag)
+        elif not _is_comment(line):
+            try:
+                word, tag = _word_and_tag(_split(line), columns, tag_scheme)
+            except InputError as error:
+                errors.append(InputError(error.cause, path=path, line=line_number, fix=error.fix))
                 continue
             if current is None:
-                current = _Sentence(line=line_number)
+                current = _Sentence()
                 sentences.append(current)
             current.words.append(word)
             current.tags.append(tag)
+            current.lines.append(line_number)
     return sentences, errors
 
 
-def _word_and_tag(
-    path: str, line_number: int, cells: list[str], columns: Sequence[str]
-) -> tuple[str, str | InputError]:
-    """The word of a line and its tag, or the error in place of the tag; "O" if the file has no tags."""
+def _split(line: str) -> list[str]:
+    return line.split("\t") if "\t" in line else line.split()
+
+
+def _ends_sentence(line: str) -> bool:
+    return not line.strip(" \t") or line.startswith(_DOCUMENT_START)
+
+
+def _is_comment(line: str) -> bool:
+    """Whether a line is a comment, and not the word "#" with a tag."""
+    return line.startswith("#") and not _TAG.fullmatch(_split(line)[-1])
+
+
+def _word_and_tag(cells: list[str], columns: Sequence[str], tag_scheme: TagScheme | Literal["auto"]) -> tuple[str, str]:
+    """The word of a line and its tag; "O" if the file has no tags."""
     if columns and len(cells) != len(columns):
-        cause = f"{len(cells)} columns, but data.columns names {len(columns)}"
-        return "", InputError(cause, path=path, line=line_number, fix=_FIX)
+        raise InputError(f"{len(cells)} columns, but data.columns names {len(columns)}", fix=_FIX)
     word = cells[columns.index("word")] if columns else cells[0]
+    if not word:
+        raise InputError("the word is empty", fix="write a word, or remove the line")
     if columns and "tag" not in columns:
         return word, "O"
-    tag = cells[columns.index("tag")] if columns else cells[-1]
     if len(cells) < 2 and not columns:
-        return word, InputError(f"only one column ('{word}'), no tag", path=path, line=line_number, fix=_FIX)
+        raise InputError(f"only one column ('{word}'), no tag", fix=_FIX)
+    tag = cells[columns.index("tag")] if columns else cells[-1]
     if not _TAG.fullmatch(tag):
-        return word, InputError(f"'{tag}' is not a tag", path=path, line=line_number, fix=_FIX)
+        raise InputError(f"'{tag}' is not a tag", fix=_FIX)
+    if tag_scheme != AUTO and tag[0] not in ("O", *TAG_LETTERS[tag_scheme]):
+        raise InputError(f"'{tag}' is not a tag of {tag_scheme}", fix="correct it, or data.tag_scheme (--tag-scheme)")
     return word, tag
 
 
@@ -96,7 +125,16 @@ def _row(path: str, sentence: _Sentence, scheme: TagScheme, *, spaced: bool) -> 
         for span in tags_to_spans(sentence.tags, scheme)
     ]
     values = {"text": text, "spans": spans, "words": [list(word) for word in words]}
-    return Row(values=values, path=path, line=sentence.line)
+    warnings = tuple(
+        RowWarning(
+            line=sentence.lines[index],
+            kind="irregular tag",
+            cause=f"the entity that begins with '{sentence.tags[index]}' is not written as in {scheme}",
+            reading="read as conlleval reads it",
+        )
+        for index in irregular_tags(sentence.tags, scheme)
+    )
+    return Row(values=values, path=path, line=sentence.lines[0], warnings=warnings)
 
 
 def join_words(words: Sequence[str], *, spaced: bool) -> tuple[str, list[tuple[int, int]]]:

@@ -1,6 +1,7 @@
-"""CoNLL-2012 columns to documents: words joined by spaces, with sentences, speakers and clusters by character.
+"""CoNLL-2012 or GUM columns to documents: words joined by spaces, with sentences, speakers and clusters by character.
 
-The genre is the part of the document's name before the first slash, as in OntoNotes.
+A document whose sentences or name the file does not give has none in its row, either. The genre is the part of the
+name before the first slash, as in OntoNotes.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,7 +20,7 @@ def read_conll_2012(path: str) -> Iterator[Row | InputError]:
         if isinstance(document, InputError):
             yield document
         elif not document.words:
-            cause = f"the document '{document.id}' has no words"
+            cause = f"the document '{document.id}' has no words" if document.id else "the document has no words"
             yield InputError(cause, path=path, line=document.line, fix="remove it")
         else:
             yield Row(values=_values(document), path=path, line=document.line)
@@ -36,6 +37,10 @@ def _values(document: CorefDocument) -> dict[str, Any]:
         "sentences": _sentences(document, words),
         "words": [list(word) for word in words],
     }
+    if not document.id:
+        del values["id"]
+    if not document.is_split:
+        del values["sentences"]
     if document.speakers:
         values["speakers"] = _turns(document.speakers, words)
     if "/" in document.id:

@@ -1,14 +1,15 @@
 """The table of file formats; a path and a task's file shape enter, rows leave.
 
 A new format is a module with its reader and an entry in `FORMATS`. The format of a file is the first entry whose labels
-the task has, whose suffixes fit and whose sniff accepts the first line that is not blank.
+the task has, whose suffixes fit and whose sniff accepts the first lines that are not blank.
 """
 
+import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from spanlab.errors import InputError
-from spanlab.tasks.formats.columns import read_columns
+from spanlab.tasks.formats.columns import AUTO, holds_tags, read_columns
 from spanlab.tasks.formats.conll04 import is_conll04, read_conll04
 from spanlab.tasks.formats.conll_2012 import read_conll_2012
 from spanlab.tasks.formats.gap import is_gap, read_gap
@@ -18,8 +19,10 @@ from spanlab.tasks.formats.semeval import is_semeval, read_semeval
 from spanlab.tasks.formats.squad import is_squad, read_squad
 from spanlab.tasks.formats.tables import read_csv, read_tsv
 from spanlab.tasks.formats.word_relations import is_word_relations, read_word_relations
+from spanlab.text.tag_schemes import TagScheme
 
 Rows = Iterator[Row | InputError]
+_SNIFFED_LINES, _SNIFFED_CHARACTERS = 1000, 1_000_000
 
 
 class Format(NamedTuple):
@@ -30,26 +33,43 @@ class Format(NamedTuple):
     """Only for tasks with this `FileShape.labels`; None: every task."""
     suffixes: tuple[str, ...]
     """Empty: any suffix."""
-    sniff: Callable[[str, Sequence[str]], bool] | None
-    """Whether a file is of this format, by its first line and `data.columns`; None: the suffix is enough."""
-    read: Callable[[str, FileShape, Sequence[str]], Rows]
+    sniff: Callable[[Sequence[str], Sequence[str]], bool] | None
+    """Whether a file is of this format, by its first lines and `data.columns`; None: the suffix is enough."""
+    read: Callable[[str, FileShape, Sequence[str], TagScheme | Literal["auto"]], Rows]
+    labelled: bool = True
+    """Whether it can hold labels."""
 
 
-def _by_line(accepts: Callable[[str], bool]) -> Callable[[str, Sequence[str]], bool]:
-    return lambda line, columns: accepts(line)
+def _by_line(accepts: Callable[[str], bool]) -> Callable[[Sequence[str], Sequence[str]], bool]:
+    return lambda lines, columns: accepts(lines[0] if lines else "")
 
 
-def _by_path(read: Callable[[str], Rows]) -> Callable[[str, FileShape, Sequence[str]], Rows]:
-    return lambda path, shape, columns: read(path)
+def _by_path(read: Callable[[str], Rows]) -> Callable[[str, FileShape, Sequence[str], object], Rows]:
+    return lambda path, shape, columns, scheme: read(path)
+
+
+def _table(
+    read: Callable[[str, FileShape, Sequence[str]], Rows],
+) -> Callable[[str, FileShape, Sequence[str], object], Rows]:
+    return lambda path, shape, columns, scheme: read(path, shape, columns)
+
+
+def _columns(path: str, shape: FileShape, columns: Sequence[str], scheme: TagScheme | Literal["auto"]) -> Rows:
+    return read_columns(path, columns, scheme)
+
+
+def _are_columns(lines: Sequence[str], columns: Sequence[str]) -> bool:
+    return "word" in columns or (not columns and holds_tags(lines))
 
 
 _TEXT = (".txt", ".text")
-_begins_document = _by_line(lambda line: line.lstrip().startswith("#begin document"))
+_begins_document = _by_line(lambda line: re.match(r"\s*#\s*begin document", line) is not None)
 
 FORMATS: tuple[Format, ...] = (
-    Format("CSV", None, (".csv",), None, read_csv),
+    Format("CSV", None, (".csv",), None, _table(read_csv)),
     Format("GAP", "clusters", (".tsv",), _by_line(is_gap), _by_path(read_gap)),
-    Format("TSV", None, (".tsv",), None, read_tsv),
+    Format("CoNLL columns", "spans", (".tsv", *_TEXT), _are_columns, _columns),
+    Format("TSV", None, (".tsv",), None, _table(read_tsv)),
     Format("JSON lines", None, (".jsonl", ".ndjson"), None, _by_path(read_json_lines)),
     Format("SemEval-2010 task 8", "relations", (), _by_line(is_semeval), _by_path(read_semeval)),
     Format("CoNLL04", "relations", (), _by_line(is_conll04), _by_path(read_conll04)),
@@ -57,20 +77,21 @@ FORMATS: tuple[Format, ...] = (
     Format("SQuAD", "answers", (".json",), _by_line(is_squad), _by_path(read_squad)),
     Format("JSON lines", None, (".json",), None, _by_path(read_json_lines)),
     Format("CoNLL-2012", "clusters", _TEXT, _begins_document, _by_path(read_conll_2012)),
-    Format("CoNLL columns", "spans", _TEXT, lambda _, columns: "word" in columns, lambda p, _, c: read_columns(p, c)),
-    Format("one text a line", None, _TEXT, None, _by_path(read_texts)),
+    Format("one text a line", None, _TEXT, None, _by_path(read_texts), labelled=False),
     Format("CoNLL-2012", "clusters", (), None, _by_path(read_conll_2012)),
-    Format("CoNLL columns", "spans", (), None, lambda path, _, columns: read_columns(path, columns)),
+    Format("CoNLL columns", "spans", (), None, _columns),
 )
 
 
-def read_rows(path: str, shape: FileShape, columns: Sequence[str] = ()) -> Rows:
+def read_rows(
+    path: str, shape: FileShape, columns: Sequence[str] = (), tag_scheme: TagScheme | Literal["auto"] = AUTO
+) -> Rows:
     """The rows of a file, in order; a line that cannot be read is yielded as its error, and reading goes on.
 
     A file that does not exist, is empty or of an unknown format raises an error.
     """
     empty = True
-    for row in find_format(path, shape, columns).read(path, shape, columns):
+    for row in find_format(path, shape, columns).read(path, shape, columns, tag_scheme):
         empty = False
         yield row
     if empty:
@@ -82,19 +103,24 @@ def find_format(path: str, shape: FileShape, columns: Sequence[str] = ()) -> For
     suffix = ".jsonl" if path == STDIN else bare_suffix(path)
     allowed = [entry for entry in FORMATS if entry.labels in {None, shape.labels}]
     candidates = [entry for entry in allowed if not entry.suffixes or suffix in entry.suffixes]
-    first_line = _first_line(path) if candidates and candidates[0].sniff else ""
+    lines = _first_lines(path) if candidates and candidates[0].sniff else []
     for entry in candidates:
-        if entry.sniff is None or entry.sniff(first_line, columns):
+        if entry.sniff is None or entry.sniff(lines, columns):
             return entry
     suffixes = ", ".join(dict.fromkeys(suffix for entry in allowed for suffix in entry.suffixes))
     raise InputError(f"unknown format: the suffix is '{suffix}'", path=path, fix=f"use one of {suffixes}")
 
 
-def _first_line(path: str) -> str:
-    """The first line that is not blank; empty if it is not UTF-8."""
+def _first_lines(path: str) -> list[str]:
+    """The first lines that are not blank, up to one that is not UTF-8."""
+    lines: list[str] = []
+    characters = 0
     for _, line in read_lines(path):
         if isinstance(line, InputError):
-            return ""
+            break
         if line.strip():
-            return line
-    return ""
+            lines.append(line)
+            characters += len(line)
+        if len(lines) >= _SNIFFED_LINES or characters >= _SNIFFED_CHARACTERS:
+            break
+    return lines

@@ -1,10 +1,22 @@
-"""One example as read from a file: its values under the field names of the task's JSON lines, and its line."""
+"""One example as read from a file: its values under the field names of JSON lines, its line, and warnings."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from spanlab.errors import InputError
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowWarning:
+    """Something odd about a line that is read all the same."""
+
+    line: int
+    kind: str
+    """A few fixed words; warnings are counted by them."""
+    cause: str
+    reading: str
+    """How it is read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,6 +30,8 @@ class Row:
     """The line where the example begins, from 1."""
     columns: tuple[str, ...] = ()
     """The header of its table; empty if there is none."""
+    warnings: tuple[RowWarning, ...] = ()
+    """What the format's reader found odd about its lines."""
 
     def error(self, cause: str, fix: str | None = None) -> InputError:
         """An error with the path and line of this row."""

@@ -23,7 +23,7 @@ from spanlab.tasks.qa.data import QaExample, QaResult, example_problems, parse_e
 from spanlab.tasks.qa.decode import WindowAnswers, rank_answers, scored_answers
 from spanlab.tasks.qa.pointer_head import PointerHead
 from spanlab.tasks.qa.span_head import AnswerSpanHead
-from spanlab.tasks.result import Mistake, Scores, common_fields, empty_fields
+from spanlab.tasks.result import Mistake, Scores, common_fields, empty_fields, result_id
 from spanlab.tasks.sample import Sample
 from spanlab.tasks.spans.units import tokens_over
 from spanlab.tasks.validation import Problem
@@ -179,10 +179,17 @@ class QuestionAnswering(Task[QaExample, QaResult]):
         return read_prediction(row, index, example)
 
     @override
+    def missing_result(self, index: int, example: QaExample) -> QaResult:
+        """Neither an answer nor "no answer": wrong whatever the gold answers are."""
+        name = result_id(index, example.id)
+        return QaResult(id=name, answer="", start=None, end=None, score=0.0, no_answer=False, contexts=example.contexts)
+
+    @override
     def score(self, examples: Sequence[QaExample], results: Sequence[QaResult]) -> Scores:
         """Exact match and F1 by the rules of the questions' language."""
         gold = [[answer.text for answer in example.answers] for example in examples]
-        metrics = score_answers(gold, [result.answer for result in results], language=self._language(examples))
+        predicted = [result.answer if result.answer or result.no_answer else None for result in results]
+        metrics = score_answers(gold, predicted, language=self._language(examples))
         return Scores(task=self.name, count=len(examples), metrics=metrics)
 
     @override
