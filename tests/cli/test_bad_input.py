@@ -70,7 +70,7 @@ BAD = {
     "tsv label is empty": Bad("classification", "b.tsv", "text\tlabel\nfine\t\n", "'label' is empty", 2),
     "csv quote not closed": Bad("classification", "b.csv", 'text,label\nfine,1\n"bad,0\n', "not valid CSV", 3),
     "csv row too long": Bad("classification", "b.csv", "text,label\nfine,1,2\n", "3 columns", 2),
-    "text without labels": Bad("classification", "b.txt", "fine\n", "'label' is missing", 1),
+    "text without labels": Bad("classification", "b.txt", "fine\n", "read as one text a line, without labels"),
     "one label": Bad("classification", "b.tsv", "text\tlabel\nfine\t1\n", "all examples have the label '1'"),
     "tsv header alone": Bad("classification", "b.tsv", "text\tlabel\n", "has no examples"),
     "jsonl empty": Bad("classification", "b.jsonl", "", "has no examples"),

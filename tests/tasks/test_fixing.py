@@ -1,4 +1,4 @@
-"""`data check --fix`: what a message says it repairs is repaired, the rest is dropped and counted; the result passes."""
+"""`data check --fix`: what a message says it repairs is repaired, the rest dropped and counted; the result passes."""
 
 import json
 import re
