@@ -8,7 +8,7 @@ from typing import Any
 from spanlab.errors import InputError, did_you_mean
 from spanlab.tasks.base import AnyTask
 from spanlab.tasks.config import TaskConfig, TaskDataConfig
-from spanlab.tasks.formats.reading import find_format, read_rows
+from spanlab.tasks.formats.reading import read_rows
 from spanlab.tasks.formats.row import Row
 from spanlab.tasks.sample import Sample
 from spanlab.tasks.windows import Windower
@@ -60,13 +60,8 @@ def read_labelled(task: type[AnyTask], path: str, data: TaskDataConfig) -> Examp
 
 
 def labelled_rows(task: type[AnyTask], path: str, data: TaskDataConfig) -> Iterator[Row | InputError]:
-    """The rows of a labelled file; raises an error for a format that has no labels."""
-    if not find_format(path, task.shape, data.columns).labelled:
-        fix = "use JSON lines or another format with labels"
-        if task.shape.labels == "spans":
-            fix = "if it holds CoNLL columns, name them: data.columns=[word,tag], or --columns word,tag"
-        raise InputError("read as one text a line, without labels", path=path, fix=fix)
-    return read_rows(path, task.shape, data.columns, data.tag_scheme)
+    """The rows of a labelled file; raises an error for a format that holds no labels."""
+    return read_rows(path, task.shape, data.columns, data.tag_scheme, labelled=True)
 
 
 def describe_warnings(rows: Iterable[Row]) -> tuple[str, ...]:

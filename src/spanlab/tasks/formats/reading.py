@@ -84,14 +84,26 @@ FORMATS: tuple[Format, ...] = (
 
 
 def read_rows(
-    path: str, shape: FileShape, columns: Sequence[str] = (), tag_scheme: TagScheme | Literal["auto"] = AUTO
+    path: str,
+    shape: FileShape,
+    columns: Sequence[str] = (),
+    tag_scheme: TagScheme | Literal["auto"] = AUTO,
+    *,
+    labelled: bool = False,
 ) -> Rows:
     """The rows of a file, in order; a line that cannot be read is yielded as its error, and reading goes on.
 
-    A file that does not exist, is empty or of an unknown format raises an error.
+    A file that does not exist, is empty, of an unknown format or, with `labelled`, of a format without labels raises an
+    error.
     """
+    file_format = find_format(path, shape, columns)
+    if labelled and not file_format.labelled:
+        fix = "use JSON lines or another format with labels"
+        if shape.labels == "spans":
+            fix = "if it holds CoNLL columns, name them: data.columns=[word,tag], or --columns word,tag"
+        raise InputError(f"read as {file_format.name}, without labels", path=path, fix=fix)
     empty = True
-    for row in find_format(path, shape, columns).read(path, shape, columns, tag_scheme):
+    for row in file_format.read(path, shape, columns, tag_scheme):
         empty = False
         yield row
     if empty:
