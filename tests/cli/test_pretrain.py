@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+import signal
 import sys
 from collections.abc import Callable
 from importlib.resources import files
@@ -12,8 +13,10 @@ import pytest
 import yaml
 
 from spanlab.cli.main import main
+from spanlab.cli.progress import RunDisplay
 from spanlab.encoder import TransformerEncoder, preset, save_model
 from spanlab.pretraining.recipe import load_recipe, shipped_recipes
+from spanlab.training.records import Record
 from tests.pretraining.making import SMALLEST, make_tokenizer, write_text
 
 Outcome = tuple[int, str, str]
@@ -191,7 +194,49 @@ def test_a_time_limit_says_how_to_go_on(spanlab: Spanlab, small_corpus: Path, tm
     assert (Path(json.loads(out)["model"]) / "model.safetensors").is_file()
     code, out, err = spanlab(*start, "training.time_limit=1e-9", "--resume")
     assert (code, "time limit" in out) == (0, True)
-    assert err.splitlines()[-1] == "time limit reached; continue with the same command and --resume"
+    way_on = f"spanlab pretrain --resume --out {tmp_path / 'run'}"
+    assert err.splitlines()[-1] == f"time limit reached; continue with: {way_on}"
+    code, out, err = spanlab(*way_on.split()[1:], "training.time_limit=null")
+    assert (code, "finished" in out) == (0, True)
+
+
+def test_a_run_goes_on_by_its_folder_alone(
+    spanlab: Spanlab, small_corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(small_corpus.parent)
+    settings = (*SMALLEST, "training.steps=6", "training.eval_every=2", "masking.ratio=0.2")
+    start = ("pretrain", "spanbert", "--data", f"{small_corpus.name}:2", *settings)
+    assert spanlab(*start, "--out", tmp_path / "whole")[0] == 0
+    code, _, err = spanlab(*start, "--out", tmp_path / "run", "training.time_limit=1e-9")
+    assert code == 0
+    monkeypatch.chdir(tmp_path)
+    assert "the run was started with masking.ratio=0.2, not 0.3" in refusal(
+        spanlab("pretrain", "masking.ratio=0.3", "--resume", "--out", "run")
+    )
+    assert refusal(spanlab("pretrain", "--resume", "--out", "nowhere")).startswith("nowhere: no run to resume")
+    assert refusal(spanlab("pretrain", "--out", "run")).startswith("no recipe given; name one of albert, bert")
+    code, _, err = spanlab("pretrain", "--resume", "--out", "run", "training.time_limit=null")
+    assert (code, "resumed after step 1" in err) == (0, True)
+    losses = [
+        [json.loads(line)["loss"] for line in (tmp_path / name / "metrics.jsonl").read_text().splitlines()]
+        for name in ("whole", "run")
+    ]
+    assert losses[0] == losses[1]
+
+
+def test_ctrl_c_says_how_to_go_on(
+    spanlab: Spanlab, small_corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(record: Record) -> None:
+        if record.step == 2:
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(RunDisplay, "log", lambda self, record: interrupt(record))
+    out = tmp_path / "my run"
+    start = ("pretrain", "spanbert", "--data", small_corpus, "--out", out, *SMALLEST, "training.steps=9")
+    code, _, err = spanlab(*start)
+    assert code == 130
+    assert f"continue with: spanlab pretrain --resume --out '{out}'" in err.splitlines()
 
 
 def test_a_dry_run_estimates_and_leaves_nothing(spanlab: Spanlab, small_corpus: Path, tmp_path: Path) -> None:

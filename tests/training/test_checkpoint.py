@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -126,6 +127,52 @@ def test_a_checkpoint_cannot_name_files_elsewhere(tmp_path: Path) -> None:
     path.write_text(json.dumps({**state, "sha256": _digest(state)}))
     assert same(checkpoints.newest(), one)
     assert "lists files that do not belong to it" in checkpoints.damaged[20]
+
+
+WRONG_STATES: dict[str, Callable[[dict[str, Any]], object]] = {
+    "progress": lambda state: state.update(progress=5),
+    "step": lambda state: state["progress"].update(step="ten"),
+    "negative step": lambda state: state["progress"].update(step=-1),
+    "unknown key": lambda state: state["progress"].update(speed=1),
+    "no progress": lambda state: state.pop("progress"),
+    "files": lambda state: state.update(files=["weights.safetensors"]),
+    "record": lambda state: state["files"].update({"weights.safetensors": "x"}),
+    "size": lambda state: state["files"]["weights.safetensors"].update(bytes="many"),
+    "format": lambda state: state.update(format_version=[1]),
+    "other key": lambda state: state.update(more={}),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_STATES)
+def test_a_state_of_wrong_types_is_damage(tmp_path: Path, name: str) -> None:
+    """Even if its digest is right."""
+    from spanlab.training.checkpoint import _digest
+
+    checkpoints, one, _ = two_checkpoints(tmp_path)
+    path = checkpoints.path(20) / "state.json"
+    state = json.loads(path.read_text())
+    state.pop("sha256")
+    WRONG_STATES[name](state)
+    path.write_text(json.dumps({**state, "sha256": _digest(state)}))
+    assert same(checkpoints.newest(), one)
+    assert str(path) in checkpoints.damaged[20]
+
+
+def test_copies_of_checkpoints_are_left_alone(tmp_path: Path) -> None:
+    checkpoints, _, two = two_checkpoints(tmp_path)
+    names = (
+        "step-00000020.bak",
+        "step-00000020 (copy)",
+        "step-20",
+        "step-99999999x",
+        "step-\u0664\u0664\u0664\u0664\u0664\u0664\u0664\u0664",
+    )
+    for name in names:
+        shutil.copytree(checkpoints.path(20), tmp_path / name)
+    assert checkpoints.steps() == [10, 20]
+    assert same(checkpoints.newest(), two)
+    checkpoints.write(snapshot(30), keep=1)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*names, "step-00000030"])
 
 
 def test_damaged_ones_push_out_no_whole_one(tmp_path: Path) -> None:

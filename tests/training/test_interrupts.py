@@ -33,3 +33,14 @@ def test_outside_the_main_thread_a_run_can_be_asked_to_stop() -> None:
     request_stop(signal.SIGTERM)
     assert heard == [None, signal.SIGINT]
     assert Interrupts().received is None
+
+
+@pytest.mark.parametrize(
+    ("signum", "raised"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, SystemExit)], ids=["SIGINT", "SIGTERM"]
+)
+def test_a_signal_that_stopped_nothing_is_passed_on(signum: int, raised: type[BaseException]) -> None:
+    with Interrupts() as interrupts:
+        os.kill(os.getpid(), signum)
+    with pytest.raises(raised):
+        interrupts.pass_on()
+    Interrupts().pass_on()

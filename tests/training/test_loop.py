@@ -10,9 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from spanlab.errors import ConfigError, RunError
+from spanlab.atomic_io import sha256_of
+from spanlab.errors import ConfigError, InputError, RunError
+from spanlab.training.checkpoint import _digest
 from spanlab.training.distributed import ProcessContext, current_process
 from spanlab.training.loop import Training
 from spanlab.training.records import Record
@@ -281,6 +284,44 @@ def test_a_spike_is_told(tmp_path: Path) -> None:
 def test_half_precision_with_scaling_needs_cuda() -> None:
     with pytest.raises(ConfigError, match=r"training\.precision is fp16, which needs a CUDA device; use"):
         current_process("cpu", "fp16")
+
+
+def test_a_run_without_an_intact_checkpoint_is_not_silently_started_over(tmp_path: Path) -> None:
+    finish(toy_training(tmp_path))
+    before = (tmp_path / "status.json").read_bytes()
+    for state in (tmp_path / "checkpoints").glob("*/state.json"):
+        state.write_text("")
+    with pytest.raises(InputError, match=r"no intact checkpoint found: .*step-00000012.*; start over with --overwrite"):
+        toy_training(tmp_path).resume()
+    assert (tmp_path / "status.json").read_bytes() == before
+
+
+WRONG_TENSORS = {
+    "weights.safetensors": "has another shape",
+    "optimiser.safetensors": "of the optimiser has another shape",
+    "processes.safetensors": "the state of the random generator is not one",
+}
+
+
+@pytest.mark.parametrize("file", WRONG_TENSORS)
+def test_tensors_that_do_not_fit_are_named(tmp_path: Path, file: str) -> None:
+    finish(toy_training(tmp_path))
+    newest = max((tmp_path / "checkpoints").iterdir())
+    tensors = load_file(newest / file)
+    save_file({name: torch.zeros(3, 3, 3) for name in tensors}, newest / file)
+    rewrite_state(newest)
+    with pytest.raises(InputError, match=WRONG_TENSORS[file]):
+        toy_training(tmp_path).resume()
+
+
+def rewrite_state(checkpoint: Path) -> None:
+    """With the size and sha256 that the files have now."""
+    state = json.loads((checkpoint / "state.json").read_text())
+    state.pop("sha256")
+    for name in state["files"]:
+        path = checkpoint / name
+        state["files"][name] = {"bytes": path.stat().st_size, "sha256": sha256_of(path)}
+    (checkpoint / "state.json").write_text(json.dumps({**state, "sha256": _digest(state)}))
 
 
 def test_a_damaged_checkpoint_is_named_when_a_run_goes_back(tmp_path: Path) -> None:

@@ -1,7 +1,9 @@
 """Fine-tuning from file to folder: it learns, resumes exactly, sweeps, loads in transformers, refuses bad data."""
 
+import errno
 import json
 import os
+import signal
 import subprocess
 import sys
 from dataclasses import replace
@@ -13,11 +15,15 @@ import torch
 
 from spanlab.config import merge
 from spanlab.encoder import load_model
-from spanlab.errors import ConfigError, InputError
+from spanlab.errors import ConfigError, InputError, RunError
 from spanlab.finetuning.config import resolve_config
+from spanlab.finetuning.run import FinetuningRun
 from spanlab.tasks.model import load_task_model
+from spanlab.training.distributed import ProcessContext
+from spanlab.training.loop import Training
 from spanlab.training.records import Record
-from spanlab.workflows.finetune import FinetuningJob, finetune, run_job, sweep
+from spanlab.training.run_folder import RunFolder
+from spanlab.workflows.finetune import FinetuningJob, finetune, resumed_job, run_job, sweep
 from tests.tasks.almanac_files import write_topics
 
 QUICK: dict[str, Any] = {"training": {"epochs": 4.0, "lr": 3e-3, "batch_size": 8, "precision": "fp32", "device": "cpu"}}
@@ -148,6 +154,105 @@ def test_a_sweep_keeps_the_best_rate(tiny_model: Path, files: tuple[Path, Path],
     assert "lr: 0.003" in (tmp_path / "run" / "config.yaml").read_text()
     with pytest.raises(ConfigError, match="--dev"):
         sweep(replace(asked, dev=None))
+
+
+def ctrl_c_in_the_last_evaluation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From now on every evaluation is interrupted by Ctrl-C."""
+    evaluate = FinetuningRun.evaluate
+
+    def interrupted(self: FinetuningRun, process: ProcessContext) -> dict[str, float]:
+        signal.raise_signal(signal.SIGINT)
+        return evaluate(self, process)
+
+    monkeypatch.setattr(FinetuningRun, "evaluate", interrupted)
+
+
+def test_ctrl_c_in_the_last_evaluation_finishes_the_run_and_stops_the_sweep(
+    tiny_model: Path, files: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ctrl_c_in_the_last_evaluation(monkeypatch)
+    once = {"training": {"epochs": 1.0, "eval_every": 1000}}
+    with pytest.raises(KeyboardInterrupt):
+        run_job(job(tiny_model, files, tmp_path / "run", **once))
+    assert RunFolder(tmp_path / "run").read_status().state == "finished"
+    assert (tmp_path / "run" / "report.html").is_file()
+    with pytest.raises(KeyboardInterrupt):
+        sweep(job(tiny_model, files, tmp_path / "sweep", **once), rates=(1e-3, 2e-3))
+    assert [path.name for path in (tmp_path / "sweep" / "sweep").iterdir()] == ["lr-0.001"]
+    with pytest.raises(ConfigError, match="a sweep cannot be resumed; start over with --overwrite"):
+        resumed_job(str(tmp_path / "sweep"), {})
+
+
+def test_a_loss_that_is_not_finite_is_recorded_with_its_examples(
+    tiny_model: Path, files: tuple[Path, Path], tmp_path: Path
+) -> None:
+    def spoil(training: Training[Any], notes: tuple[str, ...]) -> None:
+        with torch.no_grad():
+            next(training.spec.criterion.parameters()).fill_(torch.nan)
+
+    with pytest.raises(RunError, match=r"\(samples train\.jsonl:\d+, train\.jsonl:\d+, ") as raised:
+        run_job(job(tiny_model, files, tmp_path / "run"), on_start=spoil)
+    status = RunFolder(tmp_path / "run").read_status()
+    assert (status.state, status.step, status.message) == ("failed", 0, str(raised.value))
+    fault = json.loads((tmp_path / "run" / "fault-step-1" / "fault.json").read_text())
+    assert len(fault["samples"]) == 8
+
+
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), ValueError("odd data")])
+def test_a_run_that_fails_says_so_in_its_status(
+    tiny_model: Path, files: tuple[Path, Path], tmp_path: Path, error: Exception
+) -> None:
+    def fail(record: Record) -> None:
+        if record.step == 3:
+            raise error
+
+    with pytest.raises((InputError, ValueError)):
+        run_job(job(tiny_model, files, tmp_path / "run"), on_record=fail)
+    status = RunFolder(tmp_path / "run").read_status()
+    assert (status.state, status.step) == ("failed", 3)
+    assert status.message == ("odd data" if isinstance(error, ValueError) else "the disk is full")
+    assert (tmp_path / "run" / "report.html").is_file()
+    run_job(replace(job(tiny_model, files, tmp_path / "run"), resume=True))
+    assert RunFolder(tmp_path / "run").read_status().finished
+
+
+@pytest.mark.parametrize(
+    "content", ["[]", "{", '{"state": 5}', '{"best": 3}', '{"best": {"score": "high", "step": 1}}', '{"steps": [1]}']
+)
+def test_a_status_of_wrong_types_is_one_line(tmp_path: Path, content: str) -> None:
+    (tmp_path / "status.json").write_text(content)
+    with pytest.raises(InputError, match=r"status\.json"):
+        RunFolder(tmp_path).read_status()
+
+
+def test_the_folder_knows_how_its_run_goes_on(
+    tiny_model: Path, files: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In any working directory; and what contradicts it is refused."""
+    monkeypatch.chdir(tiny_model.parent)
+    asked = replace(job(tiny_model, files, tmp_path / "run"), model=tiny_model.name)
+    run_job(replace(asked, out=str(tmp_path / "whole")))
+
+    def stop(record: Record) -> None:
+        if record.step == 9:
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        run_job(asked, on_record=stop)
+    monkeypatch.chdir(tmp_path)
+    out = str(tmp_path / "run")
+    for contradiction in (
+        resumed_job(out, {"training": {"lr": 1.0}}),
+        resumed_job(out, {}, model=str(tmp_path)),
+        resumed_job(out, {}, train=str(files[1])),
+        resumed_job(out, {}, task="classification"),
+    ):
+        with pytest.raises(InputError, match=r"the run was started with|not a model"):
+            run_job(contradiction)
+    run_job(resumed_job("run", {"training": {"keep": 7}}))
+    whole, resumed = (load_model(tmp_path / name / "model").encoder for name in ("whole", "run"))
+    for one, other in zip(whole.parameters(), resumed.parameters(), strict=True):
+        assert torch.equal(one, other)
 
 
 def test_every_encoder_carries_a_task(files: tuple[Path, Path], tmp_path: Path) -> None:

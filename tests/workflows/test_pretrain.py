@@ -111,7 +111,7 @@ def test_a_step_that_goes_wrong_leaves_a_batch_that_goes_wrong_again(small_corpu
 def test_a_resumed_run_computes_with_the_threads_it_was_begun_with(
     small_corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(threads, "_cores", lambda: 2)
+    monkeypatch.setattr(threads, "available_cores", lambda: 2)
     used: list[int] = []
 
     def stop(record: Record) -> None:

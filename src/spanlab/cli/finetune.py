@@ -1,36 +1,45 @@
 """`spanlab finetune`: a labelled file and a model become a fine-tuned model."""
 
+from collections.abc import Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spanlab.cli.output import conclude, note, print_json, print_table
+from spanlab.cli.output import conclude, note, print_json, print_table, resumable
 from spanlab.cli.progress import RunDisplay
+from spanlab.errors import InputError
 
 if TYPE_CHECKING:
     from spanlab.training.records import Record
     from spanlab.workflows.finetune import FinetuningJob
     from spanlab.workflows.run import RunResult
 
+COMMAND = "spanlab finetune"
+
 
 def finetune(
+    out: Annotated[Path, typer.Option(help="Run folder to write.")],
     task: Annotated[
-        str,
+        str | None,
         typer.Argument(
             help="classification, similarity, ner, qa, coref, relation, summarisation, generation or multitask."
         ),
-    ],
-    model: Annotated[str, typer.Option(help="Model folder, run folder or Hugging Face id.")],
-    train: Annotated[str, typer.Option(help="Labelled training file; for multitask the YAML list of tasks.")],
-    out: Annotated[Path, typer.Option(help="Run folder to write.")],
+    ] = None,
     overrides: Annotated[
         list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Settings, such as training.epochs=3.")
     ] = None,
+    model: Annotated[str | None, typer.Option(help="Model folder, run folder or Hugging Face id.")] = None,
+    train: Annotated[
+        str | None, typer.Option(help="Labelled training file; for multitask the YAML list of tasks.")
+    ] = None,
     dev: Annotated[str | None, typer.Option(help="Labelled file on which the best model is chosen.")] = None,
     config: Annotated[Path | None, typer.Option(help="YAML file of settings; KEY=VALUE overrides it.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue the run in the folder.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue the run in --out; needs no other argument.")
+    ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run in the folder.")] = False,
     sweep: Annotated[bool, typer.Option("--sweep", help="Try the published grid of learning rates.")] = False,
     add: Annotated[
@@ -44,38 +53,57 @@ def finetune(
 
     The best model on dev is written to model/ in the run folder; `spanlab predict` and `spanlab evaluate` take it.
 
-    Example: spanlab finetune classification --model bert --train train.tsv --dev dev.tsv --out run training.epochs=3
+    Examples:
+      spanlab finetune classification --model bert --train train.tsv --dev dev.tsv --out run training.epochs=3
+      spanlab finetune --resume --out run
     """
-    from spanlab.config import Source, merge, parse_overrides, read_yaml, to_mapping
-    from spanlab.finetuning.config import resolve_run_config
-    from spanlab.workflows.finetune import FinetuningJob
+    from spanlab.config import to_mapping
 
-    mapping, source = read_yaml(config) if config is not None else ({}, Source())
-    changes = merge(mapping, parse_overrides(overrides or []))
-    name = str(changes.pop("name", task)) if add else None
-    settings = resolve_run_config(task, changes, source)
+    if resume and task is not None and "=" in task:  # without a task, the first setting is in its place
+        overrides, task = [task, *(overrides or [])], None
+    files = {"model": model, "train": train, "dev": dev}
+    job = replace(_read_job(task, files, str(out), config, overrides, add=add, resume=resume), overwrite=overwrite)
     if print_config:
         import yaml
 
-        typer.echo(yaml.safe_dump(to_mapping(settings), sort_keys=False, allow_unicode=True), nl=False)
-        return
-    job = FinetuningJob(
-        task=task,
-        model=model,
-        train=train,
-        dev=dev,
-        add_as=name,
-        config=settings,
-        out=str(out),
-        resume=resume,
-        overwrite=overwrite,
-    )
-    if dry_run:
+        typer.echo(yaml.safe_dump(to_mapping(job.config), sort_keys=False, allow_unicode=True), nl=False)
+    elif dry_run:
         _dry_run(job)
     elif sweep:
         _sweep(job, as_json=as_json)
     else:
-        conclude(_run(job), as_json=as_json)
+        with resumable(COMMAND, job.out):
+            result = _run(job)
+        conclude(result, COMMAND, as_json=as_json)
+
+
+def _read_job(
+    task: str | None,
+    files: Mapping[str, str | None],
+    out: str,
+    config: Path | None,
+    overrides: Sequence[str] | None,
+    *,
+    add: bool,
+    resume: bool,
+) -> "FinetuningJob":
+    """The job that the arguments describe; of a run to be resumed, the folder has what is not given."""
+    from spanlab.config import Source, merge, parse_overrides, read_yaml
+    from spanlab.finetuning.config import resolve_run_config
+    from spanlab.workflows.finetune import FinetuningJob, resumed_job
+
+    mapping, source = read_yaml(config) if config is not None else ({}, Source())
+    changes = merge(mapping, parse_overrides(overrides or []))
+    name = str(changes.pop("name", task)) if add else None
+    if resume:
+        return resumed_job(out, changes, source, task=task, add_as=name, **files)
+    model, train = files["model"], files["train"]
+    if task is None or model is None or train is None:
+        missing = "task" if task is None else "--model" if model is None else "--train"
+        fix = "write spanlab finetune TASK --model MODEL --train FILE --dev FILE --out DIR"
+        raise InputError(f"no {missing} given", fix=f"{fix}; only --resume --out DIR needs none")
+    settings = resolve_run_config(task, changes, source)
+    return FinetuningJob(task=task, model=model, train=train, dev=files["dev"], add_as=name, config=settings, out=out)
 
 
 def _dry_run(job: "FinetuningJob") -> None:
@@ -108,7 +136,11 @@ def _sweep(job: "FinetuningJob", *, as_json: bool) -> None:
         if record.split == "dev":
             note(f"lr {lr:g}, step {record.step:,}: {describe(record.metrics)}")
 
-    outcomes = sweep(job, on_record=report)
+    try:
+        outcomes = sweep(job, on_record=report)
+    except (KeyboardInterrupt, SystemExit):
+        note("a sweep cannot be resumed; start over with the same command and --overwrite")
+        raise
     model = str(Path(job.out) / "model")
     if as_json:
         print_json({"model": model, "rates": [{"lr": outcome.lr, "score": outcome.score} for outcome in outcomes]})

@@ -1,7 +1,10 @@
 """What commands print: results to stdout as tables or JSON, progress and notes to stderr."""
 
 import os
-from collections.abc import Iterable, Mapping
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -35,8 +38,8 @@ def note(message: str) -> None:
     typer.echo(message, err=True)
 
 
-def conclude(result: "RunResult", *, as_json: bool) -> None:
-    """Print the result of a run, in the main process only."""
+def conclude(result: "RunResult", command: str, *, as_json: bool) -> None:
+    """Print the result of a run, in the main process only; `command` resumes it."""
     if os.environ.get("RANK", "0") != "0":
         return
     if as_json:
@@ -46,4 +49,28 @@ def conclude(result: "RunResult", *, as_json: bool) -> None:
     print_table([*rows, *((f"last {name}", f"{value:.4g}") for name, value in result.scores.items())])
     note(f"report: {result.folder / 'report.html'}")
     if result.outcome == "time limit":
-        note("time limit reached; continue with the same command and --resume")
+        note(f"time limit reached; {_way_on(command, str(result.folder))}")
+
+
+@contextmanager
+def resumable(command: str, out: str) -> Iterator[None]:
+    """Context of a run in which Ctrl-C and SIGTERM say how to go on; `command` such as `spanlab pretrain`."""
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit):
+        if os.environ.get("RANK", "0") == "0":
+            note(_way_on(command, out))
+        raise
+
+
+def _way_on(command: str, out: str) -> str:
+    from spanlab.training.status import read_status
+
+    folder = Path(out)
+    if not (folder / "config.yaml").is_file():
+        return "stopped before the run began; run the command again"
+    if read_status(folder / "status.json").finished:
+        return f"the run is finished; its model is in {folder / 'model'}"
+    if os.environ.get("WORLD_SIZE", "1") != "1":
+        return "continue with the same command and --resume"
+    return f"continue with: {command} --resume --out {shlex.quote(out)}"

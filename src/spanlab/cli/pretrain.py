@@ -1,11 +1,12 @@
 """`spanlab pretrain`: pre-train a model on a prepared corpus, as a recipe says."""
 
 from contextlib import closing
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from spanlab.cli.output import conclude, note, print_json, print_table
+from spanlab.cli.output import conclude, note, print_json, print_table, resumable
 from spanlab.cli.progress import RunDisplay
 from spanlab.errors import InputError
 
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
 
 def pretrain(
     recipe: Annotated[
-        str, typer.Argument(help="spanbert, bert, roberta, albert, electra, xlnet, gpt, elmo, or a YAML file.")
-    ],
+        str | None, typer.Argument(help="spanbert, bert, roberta, albert, electra, xlnet, gpt, elmo, or a YAML file.")
+    ] = None,
     overrides: Annotated[
         list[str] | None,
         typer.Argument(metavar="KEY=VALUE", help="Settings, such as size=mini training.steps=5000 masking.ratio=0.2."),
@@ -32,7 +33,9 @@ def pretrain(
             "--init", help="Model folder or Hugging Face id with the initial weights, instead of random ones."
         ),
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue the run in --out.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue the run in --out; needs no other argument.")
+    ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run in --out.")] = False,
     engine: Annotated[
         Literal["local", "ray"],
@@ -50,25 +53,51 @@ def pretrain(
     Examples:
       spanlab pretrain spanbert --data corpora/legal --out runs/legal size=mini
       spanlab pretrain spanbert --data corpora/legal --init bert-base-cased --out runs/legal training.steps=20000
+      spanlab pretrain --resume --out runs/legal
       torchrun --nproc-per-node 8 -m spanlab pretrain roberta --data corpora/web:3 --data corpora/books --out runs/big
     """
-    from spanlab.pretraining.recipe import load_recipe
-    from spanlab.workflows.pretrain import PretrainingJob, yaml_of
+    from spanlab.workflows.pretrain import yaml_of
 
-    settings = load_recipe(recipe, overrides or [])
+    job = _read_job(recipe, overrides or [], data or [], out, init, resume=resume, overwrite=overwrite)
     if print_config:
-        typer.echo(yaml_of(settings), nl=False)
+        typer.echo(yaml_of(job.recipe), nl=False)
         return
-    job = PretrainingJob(
-        recipe=settings, data=tuple(data or ()), out=out or "", init=init, resume=resume, overwrite=overwrite
-    )
     if dry_run:
         _estimate(job, as_json=as_json)
         return
     if not out:
         raise InputError("no run folder given", fix="use --out DIR")
-    result = _run_locally(job) if engine == "local" else _run_on_ray(job, workers)
-    conclude(result, as_json=as_json)
+    command = "spanlab pretrain" if engine == "local" else f"spanlab pretrain --engine ray --workers {workers}"
+    with resumable(command, out):
+        result = _run_locally(job) if engine == "local" else _run_on_ray(job, workers)
+    conclude(result, command, as_json=as_json)
+
+
+def _read_job(
+    recipe: str | None,
+    overrides: list[str],
+    data: list[str],
+    out: str | None,
+    init: str | None,
+    *,
+    resume: bool,
+    overwrite: bool,
+) -> "PretrainingJob":
+    """The job that the arguments describe; of a run to be resumed, the folder has what is not given."""
+    from spanlab.pretraining.recipe import load_recipe, shipped_recipes
+    from spanlab.workflows.pretrain import PretrainingJob, resumed_job
+
+    if resume and out:
+        if recipe is None or "=" in recipe:  # without a recipe, the first setting is in its place
+            return resumed_job(out, [*([recipe] if recipe else []), *overrides], data=data, init=init)
+        return replace(resumed_job(out, data=data, init=init), recipe=load_recipe(recipe, overrides))
+    if recipe is None:
+        fix = f"name one of {', '.join(shipped_recipes())}, or a YAML file; --resume --out DIR needs none"
+        raise InputError("no recipe given", fix=fix)
+    settings = load_recipe(recipe, overrides)
+    return PretrainingJob(
+        recipe=settings, data=tuple(data), out=out or "", init=init, resume=resume, overwrite=overwrite
+    )
 
 
 def _run_locally(job: "PretrainingJob") -> "RunResult":

@@ -41,7 +41,10 @@ class TaskBatches:
         accumulate: int = 1,
         seed: int = 0,
         group_by_length: bool = True,
+        sources: Sequence[str] = (),
     ) -> None:
+        """`sources`: where each example comes from, such as `train.jsonl:17`."""
+        self.sources = sources
         self.samples, self.task, self._seed = samples, task, seed
         self.batch_tokens, self.accumulate, self.group_by_length = batch_tokens, accumulate, group_by_length
         self._lengths = np.array([sample.longest for sample in samples])
@@ -128,10 +131,13 @@ class MixedBatches:
         return pack_samples(batch, device)
 
     def describe(self, batch: SampleBatch) -> Mapping[str, Any]:
-        """Task, example indices and token ids."""
+        """Task, examples by index and by their place in a file, and token ids."""
+        indices = [sample.example for sample in batch.samples]
+        sources = next((task.sources for task in self._tasks if task.task == batch.task), ())
         return {
             "task": batch.task,
-            "examples": [sample.example for sample in batch.samples],
+            "indices": indices,
+            **({"sources": [sources[index] for index in indices]} if sources else {}),
             "lengths": [len(sequence) for sequence in batch.sequences],
             "input_ids": np.concatenate([sequence.ids for sequence in batch.sequences]),
         }

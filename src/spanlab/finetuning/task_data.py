@@ -92,6 +92,7 @@ class TaskData:
             accumulate=training.accumulate,
             seed=self.config.seed,
             group_by_length=data.group_by_length,
+            sources=[f"{Path(self.train.path).name}:{row.line}" for row in self.train.rows],
         )
 
     def evaluate(self, network: MultiTaskNetwork, process: ProcessContext) -> Scores:

@@ -26,11 +26,10 @@ from spanlab.quickstart import plan
 from spanlab.quickstart.events import QuickstartEvents
 from spanlab.quickstart.folder import QuickstartFolder
 from spanlab.quickstart.plan import QuickstartTask
-from spanlab.strict_parsing import read_json
 from spanlab.text import Tokenizer
 from spanlab.training.config import TrainingConfig
 from spanlab.training.distributed import current_process
-from spanlab.training.run_folder import CONFIG, REPORT, STATUS, RunFolder
+from spanlab.training.run_folder import CONFIG, REPORT, RunFolder
 from spanlab.training.spec import TrainingSpec
 from spanlab.training.train_step import TrainStep
 from spanlab.workflows import finetune, pretrain
@@ -260,11 +259,7 @@ def _affordable_steps(folder: QuickstartFolder, name: str, planned: PlannedRun, 
 
 def is_finished(run: Path) -> bool:
     """Whether a run is complete, including its report."""
-    try:
-        status = read_json(run / STATUS)
-    except FileNotFoundError:
-        return False
-    return status["state"] in {"finished", "patience"} and (run / REPORT).is_file()
+    return RunFolder(run).read_status().finished and (run / REPORT).is_file()
 
 
 def steps_of(run: Path) -> int:

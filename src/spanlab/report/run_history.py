@@ -19,6 +19,7 @@ from spanlab.errors import InputError
 from spanlab.inference.fill_result import FillResult
 from spanlab.strict_parsing import parse_json, parse_yaml
 from spanlab.training.records import read_metrics
+from spanlab.training.status import RunStatus, read_status
 
 Mappings = Mapping[str, Any]
 Numbers = NDArray[np.float64]
@@ -42,7 +43,7 @@ class RunFiles:
     environment: Mappings = field(default_factory=dict)
     fillings: Mapping[str, tuple[FillResult, ...]] = field(default_factory=dict)
     """`before` and `after` training."""
-    status: Mappings = field(default_factory=dict)
+    status: RunStatus = field(default_factory=RunStatus)
 
 
 def read_run(folder: str | Path) -> RunFiles:
@@ -65,7 +66,7 @@ def read_run(folder: str | Path) -> RunFiles:
             time: tuple(from_mapping(FillResult, result, Source(path=str(fillings))) for result in results)
             for time, results in _read_mapping(fillings).items()
         },
-        status=_read_mapping(folder / "status.json"),
+        status=read_status(folder / "status.json"),
     )
 
 
@@ -216,15 +217,15 @@ def summarise(run: RunFiles, history: History) -> RunSummary:
     return RunSummary(
         folder=str(run.folder),
         title=title_of(run),
-        state=str(status.get("state", "unknown")),
-        message=status.get("message"),
-        step=int(status.get("step") or history.last_step),
-        steps=status.get("steps"),
-        seconds=status.get("seconds"),
+        state=status.state,
+        message=status.message,
+        step=status.step or history.last_step,
+        steps=status.steps,
+        seconds=status.seconds,
         tokens_per_second=_median(history.series("train", "tokens_per_second")),
         peak_share=_median(history.series("train", "peak_share")),
         memory_gb=float(memory.max()) if len(memory) else None,
-        best_step=(status.get("best") or {}).get("step"),
+        best_step=None if status.best is None else status.best.step,
         courses=tuple(_course(history, name) for name in names if name not in MACHINE),
         checkpoints=_checkpoints(run.folder / "checkpoints"),
     )

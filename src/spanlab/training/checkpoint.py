@@ -7,11 +7,12 @@ complete folder or none. It contains no pickles, and does not depend on the numb
 
 import hashlib
 import json
+import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from safetensors import SafetensorError
@@ -20,7 +21,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from spanlab.atomic_io import fsync_folder, rename, sha256_of, write_json
-from spanlab.config import from_mapping, to_mapping
+from spanlab.config import AtLeast, Source, from_mapping, to_mapping
 from spanlab.corpus.randomness import sample_keys
 from spanlab.encoder.pretrained import tensor_files
 from spanlab.errors import InputError
@@ -31,6 +32,7 @@ from spanlab.training.spec import RecurrentModel
 
 FORMAT_VERSION = 1
 STATE = "state.json"
+_NAME = re.compile(r"step-([0-9]{8,})")
 Tensors = Mapping[str, Tensor]
 
 
@@ -38,7 +40,7 @@ Tensors = Mapping[str, Tensor]
 class Progress:
     """The scalar state of a run."""
 
-    step: int = 0
+    step: Annotated[int, AtLeast(0)] = 0
     """Steps done."""
     seconds: float = 0.0
     """Training time, over all sessions."""
@@ -68,6 +70,22 @@ class Snapshot:
     """`RANK.name`: the state of each process, such as that of its random generator."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class _FileRecord:
+    """What a file of the checkpoint must be like."""
+
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class _State:
+    """The content of `state.json`, without its format and its own sha256."""
+
+    progress: Progress
+    files: dict[str, _FileRecord]
+
+
 _PARTS = ("weights", "optimiser", "average", "processes")
 _RECURRENT = "carried."
 """Prefix of recurrent state among the state of a process."""
@@ -82,8 +100,10 @@ class Checkpoints:
         """The steps that `newest` skipped, with the reason."""
 
     def steps(self) -> list[int]:
-        """The steps of all checkpoints, ascending."""
-        return sorted(int(path.name.removeprefix("step-")) for path in self.folder.glob("step-[0-9]*"))
+        """The steps of all checkpoints, ascending; other files and folders, such as copies, are left alone."""
+        names = [path.name for path in self.folder.glob("step-*")]
+        steps = [int(match[1]) for match in map(_NAME.fullmatch, names) if match is not None]
+        return sorted(step for step in steps if self.path(step).name in names)
 
     def path(self, step: int) -> Path:
         """The folder of the checkpoint of a step."""
@@ -145,20 +165,22 @@ def read_checkpoint(folder: Path) -> Snapshot:
     """Read a checkpoint and verify the sha256 of every file."""
     state = _read_state(folder)
     parts: dict[str, Tensors] = {}
-    for name, record in state["files"].items():
+    for name, record in state.files.items():
         path = folder / name
         if not path.is_file():
             raise InputError("a file of the checkpoint is missing", path=path)
-        if path.stat().st_size != record["bytes"] or sha256_of(path) != record["sha256"]:
+        if path.stat().st_size != record.bytes or sha256_of(path) != record.sha256:
             raise InputError("a file of the checkpoint is damaged", path=path)
         try:
             parts[path.stem] = load_file(path)
         except SafetensorError as error:
             raise InputError(f"a file of the checkpoint is damaged ({error})", path=path) from None
-    return Snapshot(progress=from_mapping(Progress, state["progress"]), **parts)
+    for part in ("weights", "optimiser"):
+        parts.setdefault(part, {})
+    return Snapshot(progress=state.progress, **parts)
 
 
-def _read_state(folder: Path) -> dict[str, Any]:
+def _read_state(folder: Path) -> _State:
     path = folder / STATE
     try:
         state = read_json(path)
@@ -167,13 +189,14 @@ def _read_state(folder: Path) -> dict[str, Any]:
         raise InputError("the checkpoint is damaged", path=path) from None
     if digest != _digest(state):
         raise InputError("the checkpoint is damaged", path=path)
-    if not set(state["files"]) <= {f"{part}.safetensors" for part in _PARTS}:
-        raise InputError("the checkpoint lists files that do not belong to it", path=path)
     if version != FORMAT_VERSION:
         cause = f"the checkpoint has format {version}; this version of SpanLab reads {FORMAT_VERSION}"
         raise InputError(cause, path=path, fix="resume with the version of SpanLab that wrote it")
-    assert isinstance(state, dict)
-    return state
+    content = {key: value for key, value in state.items() if key != "format_version"}
+    read = from_mapping(_State, content, Source(path=str(path)))
+    if not set(read.files) <= {f"{part}.safetensors" for part in _PARTS}:
+        raise InputError("the checkpoint lists files that do not belong to it", path=path)
+    return read
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -224,6 +247,7 @@ def restore_snapshot(state: TrainingState, snapshot: Snapshot) -> None:
     _restore_optimiser(state, snapshot.optimiser)
     if state.average is not None:
         parameters = dict(state.model.named_parameters())
+        _check_shapes(snapshot.average, state.average.state())
         average = {name: shard_like(tensor, parameters[name]) for name, tensor in snapshot.average.items()}
         state.average.load(average)
     _restore_processes(state, snapshot)
@@ -238,9 +262,12 @@ def seed_process(process: ProcessContext, seed: int, step: int = 0) -> None:
 def _check_shapes(saved: Tensors, expected: Tensors) -> None:
     for name, tensor in expected.items():
         if name not in saved or saved[name].shape != tensor.shape:
-            fix = "resume with the model and objectives the run was started with"
-            problem = "is missing" if name not in saved else "has another shape"
-            raise InputError(f"the checkpoint does not fit the model: {name} {problem}", fix=fix)
+            raise _misfit(f"{name} {'is missing' if name not in saved else 'has another shape'}")
+
+
+def _misfit(problem: str) -> InputError:
+    fix = "resume with the model and objectives the run was started with"
+    return InputError(f"the checkpoint does not fit the model: {problem}", fix=fix)
 
 
 def _restore_optimiser(state: TrainingState, saved: Tensors) -> None:
@@ -250,6 +277,9 @@ def _restore_optimiser(state: TrainingState, saved: Tensors) -> None:
         values = {key: saved[f"{key}.{name}"] for key in keys if f"{key}.{name}" in saved}
         if values:
             # A step count is a scalar whatever the shape of the parameter, and is never sharded.
+            wrong = [key for key, value in values.items() if value.dim() and value.shape != parameter.shape]
+            if wrong:
+                raise _misfit(f"{wrong[0]}.{name} of the optimiser has another shape")
             state.optimiser.state[parameter] = {
                 key: shard_like(value, parameter)
                 if value.shape == parameter.shape
@@ -263,7 +293,10 @@ def _restore_processes(state: TrainingState, snapshot: Snapshot) -> None:
     process = state.process
     seed_process(process, state.seed, snapshot.progress.step)
     if f"{process.rank}.random" in snapshot.processes:
-        torch.set_rng_state(snapshot.processes[f"{process.rank}.random"])
+        try:
+            torch.set_rng_state(snapshot.processes[f"{process.rank}.random"])
+        except (TypeError, RuntimeError):
+            raise _misfit("the state of the random generator is not one") from None
     if process.device.type == "cuda" and f"{process.rank}.cuda_random" in snapshot.processes:
         torch.cuda.set_rng_state(snapshot.processes[f"{process.rank}.cuda_random"], process.device)
     if isinstance(state.model, RecurrentModel):

@@ -1,7 +1,8 @@
 """Ctrl-C and SIGTERM during a run: it finishes the current step, writes a checkpoint and ends.
 
-A second Ctrl-C ends it at once, which loses the steps since the last checkpoint. Where a launcher owns the main thread
-and no signal arrives, `request_stop` takes its place.
+A second Ctrl-C ends it at once, which loses the steps since the last checkpoint. A signal that came too late to stop
+its run, such as during the last evaluation, is passed on to whoever started the run and may start others. Where a
+launcher owns the main thread and no signal arrives, `request_stop` takes its place.
 """
 
 import signal
@@ -32,6 +33,13 @@ class Interrupts:
         self.active.remove(self)
         for signum, handler in self._previous.items():
             signal.signal(signum, handler)
+
+    def pass_on(self) -> None:
+        """End the caller, too, if a signal was received."""
+        if self.received == signal.SIGINT:
+            raise KeyboardInterrupt
+        if self.received is not None:
+            raise SystemExit(128 + self.received)
 
     def _handle(self, signum: int, frame: FrameType | None) -> None:
         # An interrupted launcher sends SIGTERM after the terminal's SIGINT: that is not a second Ctrl-C.

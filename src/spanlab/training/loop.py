@@ -8,13 +8,15 @@ import math
 import signal
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from typing import Generic, Literal
 
 import torch
 from torch import nn
 
+from spanlab.atomic_io import disk_problem
+from spanlab.errors import InputError
 from spanlab.machine import matrix_rate, peak_memory_gb
 from spanlab.training.checkpoint import Progress, TrainingState, restore_snapshot, seed_process, take_snapshot
 from spanlab.training.config import TrainingConfig
@@ -62,7 +64,7 @@ class Training(Generic[Batch]):
         )
         self._spikes = LossSpikeDetector(config.spike_factor)
         self._peak_rate = matrix_rate(process.device.type, process.precision) if spec.flops_per_token else 0.0
-        self._interrupts = Interrupts()
+        self.interrupts = Interrupts()
         self._run_start = self._session_start = time.perf_counter()
         seed_process(process, seed)
 
@@ -71,8 +73,11 @@ class Training(Generic[Batch]):
         checkpoints = self.run.checkpoints
         snapshot = checkpoints.newest()
         notes = tuple(f"{reason}; skipped" for reason in checkpoints.damaged.values())
+        if snapshot is None and notes:
+            cause = f"no intact checkpoint found: {', '.join(checkpoints.damaged.values())}"
+            raise InputError(cause, path=checkpoints.folder, fix="start over with --overwrite")
         if snapshot is None:
-            return (*notes, "no intact checkpoint found; starting from the first step")
+            return ("stopped before its first checkpoint; starting from the first step",)
         restore_snapshot(self._state, snapshot)
         self.progress = snapshot.progress
         self._spikes.recent = snapshot.progress.recent_loss
@@ -84,7 +89,7 @@ class Training(Generic[Batch]):
 
     def records(self) -> Iterator[Record]:
         """Train; yields a record after every step and every evaluation."""
-        with self._interrupts:
+        with self.interrupts:
             if self._evaluation_due():  # the run was stopped between a step and its evaluation
                 yield self._evaluate()
             while not self._over():
@@ -113,6 +118,14 @@ class Training(Generic[Batch]):
             self.run.write_status("running", self.progress, self.steps)
         self.process.barrier()
 
+    def fail(self, error: BaseException) -> None:
+        """Record in the status of the run why it did not end by itself; the disk may be full."""
+        interrupted = isinstance(error, KeyboardInterrupt)
+        problem = disk_problem(error) if isinstance(error, OSError) else None
+        message = None if interrupted else problem or str(error) or type(error).__name__
+        with suppress(OSError):
+            self.run.write_status("interrupted" if interrupted else "failed", self.progress, self.steps, message)
+
     def unsharded_model(self) -> nn.Module | None:
         """The model with all its weights on the main process, None elsewhere. Collective: call on all processes."""
         return self._train_step.unsharded.get()
@@ -124,7 +137,7 @@ class Training(Generic[Batch]):
     def _final_outcome(self) -> Outcome:
         if self._over() and not self._evaluation_due():
             return "finished" if self.progress.step >= self.steps else "patience"
-        if self._interrupts.received == signal.SIGINT:
+        if self.interrupts.received == signal.SIGINT:
             return "interrupted"
         return "time limit" if self._out_of_time() else "terminated"
 
@@ -142,7 +155,7 @@ class Training(Generic[Batch]):
 
     def _step(self) -> tuple[StepResult, Record]:
         start = time.perf_counter()
-        stop = self._interrupts.received is not None or self._out_of_time()
+        stop = self.interrupts.received is not None or self._out_of_time()
         result = self._train_step.step(self.progress.step, stop=stop)
         tokens_per_second = result.tokens / (time.perf_counter() - start)
         self._malloc.after_step()

@@ -23,6 +23,7 @@ from spanlab.config import read_yaml
 from spanlab.errors import InputError
 from spanlab.strict_parsing import read_json
 from spanlab.training.checkpoint import Checkpoints, Progress
+from spanlab.training.status import RunStatus, read_status
 
 FORMAT_VERSION = 1
 CONFIG, METRICS, STATUS, ENVIRONMENT, REPORT = (
@@ -101,9 +102,10 @@ class RunFolder:
         try:
             environment = read_json(self.path / ENVIRONMENT)
             initial = {name: environment.get(f"begun_{name}", environment[name]) for name in ("threads", "processes")}
-            return Parallelism(threads=int(initial["threads"]), processes=int(initial["processes"]))
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            parallelism = Parallelism(threads=int(initial["threads"]), processes=int(initial["processes"]))
+        except (OSError, ValueError, OverflowError, KeyError, TypeError, AttributeError):
             return None
+        return parallelism if min(parallelism.threads, parallelism.processes) > 0 else None
 
     def write_environment(self, environment: Mapping[str, Any]) -> None:
         """Hardware and versions of this session, with the parallelism of the first."""
@@ -116,7 +118,9 @@ class RunFolder:
         self, config: Mapping[str, Any], upgrade: Callable[[Mapping[str, Any]], Mapping[str, Any]] = dict
     ) -> None:
         """Raise if the config differs from the run's, read through `upgrade`, in a setting that changes the result."""
-        difference = _difference(upgrade(self.read_config()), config)
+        before = upgrade(self.read_config())
+        models = {key: absolute_path(before[key]) for key in ("model", "init") if before.get(key) is not None}
+        difference = _difference({**before, **models}, config)
         if difference is not None:
             fix = "resume with the original settings, or start over with --overwrite"
             raise InputError(f"the run was started with {difference}", path=self.path / CONFIG, fix=fix)
@@ -139,11 +143,20 @@ class RunFolder:
         finally:
             shutil.rmtree(new, ignore_errors=True)
 
-    def write_status(self, state: str, progress: Progress, steps: int) -> None:
-        """Write the progress of the run."""
+    def write_status(self, state: str, progress: Progress, steps: int, message: str | None = None) -> None:
+        """Write the progress of the run, with the reason why it failed."""
         best = None if progress.best is None else {"score": progress.best, "step": progress.best_step}
         status = {"state": state, "step": progress.step, "steps": steps, "seconds": progress.seconds, "best": best}
-        write_json(self.path / STATUS, status)
+        write_json(self.path / STATUS, status if message is None else {**status, "message": message})
+
+    def read_status(self) -> RunStatus:
+        """The progress of the run, as last written."""
+        return read_status(self.path / STATUS)
+
+
+def absolute_path(name: str) -> str:
+    """A file or folder by its absolute path, so that a run can be resumed in any working directory; else the name."""
+    return str(Path(name).resolve()) if Path(name).exists() else name
 
 
 def _left_by_rejected_run(path: Path) -> bool:

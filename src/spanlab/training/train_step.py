@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch.distributed.tensor import DTensor
 
-from spanlab.atomic_io import open_atomically, write_json
+from spanlab.atomic_io import disk_problem, open_atomically, write_json
 from spanlab.errors import RunError
 from spanlab.objectives.objective import ObjectiveLoss
 from spanlab.training.config import TrainingConfig
@@ -182,24 +182,30 @@ def check_finite(
     if math.isfinite(loss) and math.isfinite(norm):
         return
     path = folder / (f"fault-step-{step}" + (f"-process-{rank}" if rank else ""))
-    samples = save_batches(path, step, loss, norm, batches)
-    listed = ", ".join(map(str, samples[:8])) + (", …" if len(samples) > 8 else "")
+    try:
+        samples = save_batches(path, step, loss, norm, batches)
+        listed = ", ".join(map(str, samples[:8])) + (", …" if len(samples) > 8 else "")
+        place = f"is in {path} (samples {listed})"
+    except OSError as error:
+        place = f"could not be written ({disk_problem(error) or error.strerror})"
     raise RunError(
         f"step {step} gave a loss of {loss} and a gradient norm of {norm}; the weights are those of step {step - 1}. "
-        f"Its batch is in {path} (samples {listed}). Try a lower training.lr, a longer warm-up or precision=fp32; "
+        f"Its batch {place}. Try a lower training.lr, a longer warm-up or precision=fp32; "
         "--resume continues from the last checkpoint"
     )
 
 
-def save_batches(folder: Path, step: int, loss: float, norm: float, batches: Iterable[Mapping[str, Any]]) -> list[int]:
-    """Write the batches of a step for inspection, as arrays; returns the indices of their samples."""
+def save_batches(
+    folder: Path, step: int, loss: float, norm: float, batches: Iterable[Mapping[str, Any]]
+) -> list[int | str]:
+    """Write the batches of a step for inspection, as arrays; returns their samples: indices, or places in a file."""
     folder.mkdir(parents=True, exist_ok=True)
-    samples: list[int] = []
+    samples: list[int | str] = []
     for index, batch in enumerate(batches):
         arrays = {name: np.asarray(value) for name, value in batch.items()}
         with open_atomically(folder / f"batch-{index}.npz") as file:
             np.savez(file, **arrays)  # type: ignore[arg-type]
-        samples += np.asarray(batch.get("indices", ())).tolist()
+        samples += np.asarray(batch.get("sources", batch.get("indices", ()))).tolist()
     fault = {"step": step, "loss": str(loss), "grad_norm": str(norm), "samples": samples}
     write_json(folder / "fault.json", fault)
     return samples

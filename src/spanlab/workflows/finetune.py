@@ -4,29 +4,30 @@ The same function runs in one process and in each process that torchrun starts.
 """
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from spanlab.atomic_io import sha256_of, write_atomically, write_json
-from spanlab.config import to_mapping
-from spanlab.errors import ConfigError
+from spanlab.atomic_io import readable_disk_errors, sha256_of, write_atomically, write_json
+from spanlab.config import Source, merge, to_mapping
+from spanlab.errors import ConfigError, RunError
 from spanlab.finetuning.config import MULTITASK, RunConfig, resolve_run_config
 from spanlab.finetuning.multitask import read_task_list
 from spanlab.finetuning.run import FinetuningRun
 from spanlab.finetuning.task_data import TaskEntry
 from spanlab.report.run_page import Section, task_sections
-from spanlab.strict_parsing import read_json
 from spanlab.training.distributed import current_process, process_group
 from spanlab.training.loop import Training
 from spanlab.training.records import Record
-from spanlab.training.run_folder import METRICS, STATUS, RunFolder
+from spanlab.training.run_folder import CONFIG, METRICS, STATUS, RunFolder, absolute_path
 from spanlab.training.threads import choose_threads, restore_threads
 from spanlab.workflows.run import OnRecord, OnStart, RunResult, run_training, write_report
 
+SWEEP = "sweep"
+"""The folder with the runs of a sweep."""
 LEARNING_RATES = (5e-6, 1e-5, 2e-5, 3e-5, 5e-5)
 """The grid that SpanBERT's paper searched."""
 
@@ -105,6 +106,46 @@ def finetune(
     return run_job(job, on_record=on_record)
 
 
+def resumed_job(
+    out: str,
+    changes: Mapping[str, Any],
+    source: Source | None = None,
+    *,
+    task: str | None = None,
+    model: str | None = None,
+    train: str | None = None,
+    dev: str | None = None,
+    add_as: str | None = None,
+) -> FinetuningJob:
+    """The job that the run in `out` was started with, to be resumed; what is given here replaces what the run has.
+
+    With a task, `changes` are all settings of the command, else changes to those of the run. `run_job` refuses what
+    would change the result.
+    """
+    run = RunFolder(out)
+    run.check(resume=True, overwrite=False)
+    if (run.path / SWEEP).is_dir():
+        raise ConfigError("a sweep cannot be resumed", path=run.path, fix="start over with --overwrite")
+    config, path = run.read_config(), run.path / CONFIG
+    saved = {key: config.pop(key, None) for key in ("task", "model", "train", "dev", "add_as")}
+    for key in ("tasks", "file_fingerprints"):
+        config.pop(key, None)
+    if not all(isinstance(saved[key], str) for key in ("task", "model", "train")):
+        raise ConfigError("not the config of a fine-tuning run", path=path, fix="check --out")
+    if task is None:
+        changes, source = merge(config, changes), Source(path=str(path))
+    return FinetuningJob(
+        task=task or saved["task"],
+        model=model or saved["model"],
+        train=train or saved["train"],
+        dev=dev or saved["dev"],
+        add_as=add_as or saved["add_as"],
+        config=resolve_run_config(task or saved["task"], changes, source),
+        out=out,
+        resume=True,
+    )
+
+
 def run_job(job: FinetuningJob, *, on_start: OnStart | None = None, on_record: OnRecord | None = None) -> RunResult:
     """Run the job in this process, which may be one of several; callbacks are called on the main process."""
     with process_group(), restore_threads():
@@ -113,17 +154,18 @@ def run_job(job: FinetuningJob, *, on_start: OnStart | None = None, on_record: O
         folder = RunFolder(job.out)
         if process.is_main:
             folder.check(resume=job.resume, overwrite=job.overwrite)
+        if job.resume:
+            folder.check_same(describe(job))
         run = job.prepare()
         config = describe(job)
-        if job.resume:
-            folder.check_same(config)
         threads, thread_notes = choose_threads(settings.threads, folder, process, resume=job.resume)
         with folder.lock() if process.is_main else nullcontext():
-            if process.is_main and not job.resume:
-                folder.begin(config)
-            process.barrier()
             settings = replace(run.training, threads=threads)
             training = Training(run.spec, settings, folder, process, seed=job.config.seed)
+            if process.is_main and not job.resume:  # after everything is validated
+                with readable_disk_errors(folder.path, "free some space and run the command again"):
+                    folder.begin(config)
+            process.barrier()
             notes = (*run.notes(), *thread_notes, *(training.resume() if job.resume else ()))
             if on_start is not None and process.is_main:
                 on_start(training, notes)
@@ -145,7 +187,11 @@ def describe(job: FinetuningJob) -> dict[str, Any]:
     entries = job.entries()
     files = [job.train, job.dev, *(path for entry in entries for path in (entry.train, entry.dev))]
     return {
-        **{key: getattr(job, key) for key in ("task", "model", "train", "dev", "add_as")},
+        "task": job.task,
+        "model": absolute_path(job.model),
+        "train": absolute_path(job.train),
+        "dev": None if job.dev is None else absolute_path(job.dev),
+        "add_as": job.add_as,
         **({"tasks": [to_mapping(entry) for entry in entries]} if entries else {}),
         **to_mapping(job.config),
         "file_fingerprints": [sha256_of(Path(path))[:16] for path in files if path is not None],
@@ -177,18 +223,20 @@ def sweep(
     run.begin(describe(job))
     outcomes = []
     for lr in rates:
-        folder = run.path / "sweep" / f"lr-{lr:g}"
+        folder = run.path / SWEEP / f"lr-{lr:g}"
         log = None if on_record is None else partial(on_record, lr)
         run_job(replace(_with_rate(job, lr), out=str(folder), overwrite=True), on_record=log)
-        status = read_json(folder / STATUS)
-        outcomes.append(RateOutcome(lr=lr, score=float(status["best"]["score"]), folder=folder))
-    best = max(outcomes, key=lambda outcome: outcome.score)
-    run.begin(describe(_with_rate(job, best.lr)))
-    run.put_model(partial(_copy_folder, best.folder / "model"))
+        best = RunFolder(folder).read_status().best
+        if best is None:
+            raise RunError(f"{folder}: no dev score is a number; leave out the learning rate {lr:g}")
+        outcomes.append(RateOutcome(lr=lr, score=best.score, folder=folder))
+    chosen = max(outcomes, key=lambda outcome: outcome.score)
+    run.begin(describe(_with_rate(job, chosen.lr)))
+    run.put_model(partial(_copy_folder, chosen.folder / "model"))
     for name in (METRICS, STATUS):
-        write_atomically(run.path / name, (best.folder / name).read_bytes())
+        write_atomically(run.path / name, (chosen.folder / name).read_bytes())
     table = [{"lr": outcome.lr, "score": outcome.score} for outcome in outcomes]
-    write_json(run.path / "sweep.json", {"best": best.lr, "rates": table})
+    write_json(run.path / "sweep.json", {"best": chosen.lr, "rates": table})
     write_report(run.path)
     return outcomes
 

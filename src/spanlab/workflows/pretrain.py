@@ -16,7 +16,7 @@ from torch import nn
 
 from spanlab.arrays import Flags
 from spanlab.atomic_io import readable_disk_errors, write_json
-from spanlab.config import to_mapping
+from spanlab.config import Source, from_mapping, merge, parse_overrides, to_mapping
 from spanlab.corpus import PreparedCorpus
 from spanlab.corpus.manifest import MANIFEST
 from spanlab.encoder import Model
@@ -28,7 +28,7 @@ from spanlab.pretraining.recipe import Recipe, load_recipe, with_current_names
 from spanlab.strict_parsing import read_json
 from spanlab.training.distributed import current_process, process_group
 from spanlab.training.loop import Training
-from spanlab.training.run_folder import RunFolder
+from spanlab.training.run_folder import CONFIG, RunFolder, absolute_path
 from spanlab.training.threads import choose_threads, restore_threads
 from spanlab.workflows.run import Moment, OnRecord, OnStart, RunResult, run_training
 
@@ -103,7 +103,7 @@ def run_job(job: PretrainingJob, *, on_start: OnStart | None = None, on_record: 
             spec, initial_model = build_training_spec(job.recipe, corpora, job.init, processes=process.world_size)
             training = Training(spec, replace(training_config, threads=threads), run, process, seed=job.recipe.seed)
             if process.is_main and not job.resume:  # after everything is validated
-                with readable_disk_errors(run.path, "free some space"):
+                with readable_disk_errors(run.path, "free some space and run the command again"):
                     run.begin(config)
             process.barrier()
             notes = (*initial_model.notes, *thread_notes, *(training.resume() if job.resume else ()))
@@ -111,6 +111,31 @@ def run_job(job: PretrainingJob, *, on_start: OnStart | None = None, on_record: 
                 on_start(training, notes)
             samples = FillMaskSamples(corpora[0].corpus, job.recipe.data.longest)
             return run_training(training, config, notes, on_begin_and_end=samples.write, on_record=on_record)
+
+
+def resumed_job(
+    out: str, overrides: Sequence[str] = (), *, data: Sequence[str] = (), init: str | None = None
+) -> PretrainingJob:
+    """The job that the run in `out` was started with, to be resumed; what is given here replaces what the run has.
+
+    `run_job` refuses changes that would change the result.
+    """
+    run = RunFolder(out)
+    run.check(resume=True, overwrite=False)
+    config = with_current_names(run.read_config())
+    corpora, weights = config.pop("corpora", None), config.pop("corpus_weights", None)
+    initial = config.pop("init", None)
+    config.pop("corpus_fingerprints", None)
+    source = Source(path=str(run.path / CONFIG))
+    if not data:
+        data = [_weighted(name, weight) for name, weight in zip(corpora or (), weights or (), strict=False)]
+    recipe = from_mapping(Recipe, merge(config, parse_overrides(overrides)), source)
+    return PretrainingJob(recipe=recipe, data=tuple(data), out=out, init=init or initial, resume=True)
+
+
+def _weighted(name: str, weight: float) -> str:
+    """`DIR:WEIGHT`; configs of older runs may have the weight in the name."""
+    return name if not Path(name).exists() else f"{name}:{weight}"
 
 
 def open_corpora(names: Sequence[str]) -> list[WeightedCorpus]:
@@ -125,10 +150,10 @@ def describe(job: PretrainingJob, corpora: Sequence[WeightedCorpus]) -> dict[str
     manifests = [(item.corpus.folder / MANIFEST).read_bytes() for item in corpora]
     return {
         **to_mapping(job.recipe),
-        "corpora": list(job.data),
+        "corpora": [str(item.corpus.folder.resolve()) for item in corpora],
         "corpus_weights": [item.weight for item in corpora],
         "corpus_fingerprints": [hashlib.sha256(manifest).hexdigest()[:16] for manifest in manifests],
-        "init": job.init,
+        "init": None if job.init is None else absolute_path(job.init),
     }
 
 

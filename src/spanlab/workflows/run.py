@@ -2,7 +2,7 @@
 
 import signal
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -61,7 +61,7 @@ def run_training(
     sections: Callable[[], tuple[Section, ...]] = tuple,
     on_record: Callable[[Record], None] | None = None,
 ) -> RunResult:
-    """Train to the end; Ctrl-C raises KeyboardInterrupt once a checkpoint is written.
+    """Train to the end; Ctrl-C raises KeyboardInterrupt once a checkpoint is written, or the run is finished.
 
     Args:
         training: the run, new or resumed.
@@ -84,13 +84,17 @@ def run_training(
                 for consume in consumers:
                     consume(record)
             _call_hook(on_begin_and_end, training, "after")
-        finally:
+        except (Exception, KeyboardInterrupt) as error:
             if training.process.is_main:
-                write_report(run.path, sections())
-    if training.outcome == "interrupted":
-        raise KeyboardInterrupt
-    if training.outcome == "terminated":
+                training.fail(error)
+                with suppress(OSError):  # the disk may be full; the first error is the one to report
+                    write_report(run.path, sections())
+            raise
+        if training.process.is_main:
+            write_report(run.path, sections())
+    if training.outcome == "terminated":  # perhaps by a signal that another process received
         raise SystemExit(128 + signal.SIGTERM)
+    training.interrupts.pass_on()
     return RunResult(folder=run.path, outcome=training.outcome, steps=training.progress.step, scores=scores)
 
 
