@@ -82,7 +82,7 @@ def parse_command(command: str) -> None:
         return
     command, rest = leaf_command(words[1:])
     given = command.make_context(command.name, rest).params
-    if command.name == "pretrain" and not given["recipe"].endswith(".yaml"):
+    if command.name == "pretrain" and given["recipe"] and not given["recipe"].endswith(".yaml"):
         load_recipe(given["recipe"], given["overrides"] or [])
     if command.name == "finetune" and given["task"] in TASKS:
         resolve_config(given["task"], parse_overrides(given["overrides"] or []))
