@@ -1,6 +1,7 @@
 """Coreference on LitBank with the real MiniLM, compared with two baselines; and a whole novel resolved.
 
-    python -m benchmarks.coref [--minutes 28] [--words 100000] [--threads 1] [--out DIR] [--model DIR] [KEY=VALUE …]
+    python -m benchmarks.coref [--almanac] [--minutes 28] [--words 100000] [--threads 1] [--out DIR] [--model DIR]
+        [KEY=VALUE …]
 
 LitBank's hundred documents in the order of their file names are 80 for training, 10 for dev and 10 for test. The small
 preset is trained for as many steps as fit into the minutes, by the time a few of them take here; minutes are those of
@@ -33,6 +34,8 @@ from spanlab.inference.load import load
 from spanlab.inference.predictor import Predictor
 from spanlab.machine import peak_memory_gb
 from spanlab.metrics.coref import score_clusters
+from spanlab.samples import load as load_almanac
+from spanlab.samples.export import Selection, export
 from spanlab.tasks.config import TaskDataConfig
 from spanlab.tasks.coref.data import CorefExample
 from spanlab.tasks.coref.task import Coreference
@@ -65,6 +68,16 @@ def write_parts(folder: Path) -> dict[str, list[str]]:
     return names
 
 
+def add_almanac(folder: Path) -> Path:
+    """`train.jsonl` in `folder`: LitBank's training documents, and the English training passages of the almanac."""
+    export(load_almanac(), "coref", folder / "almanac", Selection(language="en", format="jsonl"), overwrite=True)
+    litbank = read_labelled(Coreference, str(folder / "train.conll"), TaskDataConfig())
+    lines = [json.dumps(dict(row.values), ensure_ascii=False) + "\n" for row in litbank.rows]
+    both = folder / "train.jsonl"
+    both.write_text("".join(lines) + (folder / "almanac/train.jsonl").read_text(encoding="utf-8"), encoding="utf-8")
+    return both
+
+
 def settings(changes: Mapping[str, Any], threads: int) -> dict[str, Any]:
     """The small preset with the changes of the command line."""
     return dict(merge({"coref": "small", "training": {"threads": threads}}, changes))
@@ -86,9 +99,11 @@ def seconds_per_step(job: FinetuningJob) -> float:
     return sum(seconds[2:]) / len(seconds[2:])
 
 
-def train(folder: Path, changes: Mapping[str, Any], minutes: float) -> tuple[Path, dict[str, Any]]:
+def train(folder: Path, changes: Mapping[str, Any], minutes: float, *, almanac: bool) -> tuple[Path, dict[str, Any]]:
     """The run folder, and the outcome."""
     train_file, dev_file = (str(folder / f"{part}.conll") for part in ("train", "dev"))
+    if almanac:
+        train_file = str(add_almanac(folder))
     job = FinetuningJob(
         task="coref",
         model=str(minilm()),
@@ -195,6 +210,7 @@ def novel_in_own_process(model: str, options: argparse.Namespace) -> dict[str, A
 def read_options() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--almanac", action="store_true", help="train on the almanac's English passages, too")
     parser.add_argument("--minutes", type=float, default=28.0, help="of training, evaluations on dev included")
     parser.add_argument("--words", type=int, default=100_000, help="of the novel; 0 leaves it out")
     parser.add_argument("--threads", type=int, default=1)
@@ -213,7 +229,7 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     model = options.model
     if model is None:
         changes = settings(parse_overrides(options.changes), options.threads)
-        path, facts = train(folder, changes, options.minutes)
+        path, facts = train(folder, changes, options.minutes, almanac=options.almanac)
         model = str(path)
     data = TaskDataConfig()
     table = compare(load(model, device="cpu"), read_labelled(Coreference, str(folder / "test.conll"), data))

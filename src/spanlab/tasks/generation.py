@@ -293,6 +293,7 @@ class Generation(Task[GenerationExample, GenerationResult]):
             sequences=(TokenSequence(ids=sequence, prefix=len(prompt) if self.config.prefix == "both" else 0),),
             features={"end": np.array([end])},
             targets=targets,
+            fixed=np.arange(len(sequence)) >= len(prompt),
             truncated=cut,
             tokenizer=windower.tokenizer,
         )

@@ -89,6 +89,16 @@ def balanced_weights(counts: Sequence[int]) -> Tensor:
     return counts_L.sum() / (len(counts) * counts_L)
 
 
+def log_prior(counts: Sequence[int]) -> Tensor:
+    """(L,) logarithms of label frequencies, the most frequent at 0: output biases of a head whose labels are rare.
+
+    Where one candidate in hundreds has a label, a new head would otherwise spend its first epochs on learning that
+    nearly all have none (the prior of Lin et al. 2017, for several labels).
+    """
+    counts_L = torch.tensor(counts, dtype=torch.float32).clamp(min=0.5)
+    return (counts_L / counts_L.max()).log()
+
+
 # ---- heads
 
 

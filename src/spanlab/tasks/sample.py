@@ -52,7 +52,8 @@ class Sample:
     targets: Arrays = field(default_factory=dict)
     """What the head learns to predict; empty in prediction."""
     fixed: Flags | None = None
-    """(N,) tokens of the only sequence that augmentation must not change; None: only special tokens."""
+    """(N,) tokens of all sequences, end to end, that augmentation must not change: whatever a label points to, such as
+    an entity, an answer, a mention or a sentence of the summary. None: only special tokens."""
     truncated: bool = False
     """Whether text of the example was truncated, on request."""
     draw: "Callable[[np.random.Generator], Sample] | None" = None

@@ -36,6 +36,17 @@ class InputWindow:
     truncated: bool = False
     """Whether some of the text is in no window."""
 
+    def flags(self, *, first: Flags | None = None, second: Flags | None = None) -> Flags:
+        """(N,) of the sequence, from flags of all tokens of either text; special tokens have none."""
+        flags = np.zeros(len(self.sequence), bool)
+        for text_flags, window, start in (
+            (first, self.first, self.first_start),
+            (second, self.second, self.second_start),
+        ):
+            if text_flags is not None and window is not None:
+                flags[start : start + len(window)] = text_flags[window.start : window.end]
+        return flags
+
 
 class Windower:
     """A tokenizer with its system's special tokens and a model's window settings."""

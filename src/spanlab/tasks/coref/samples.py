@@ -186,6 +186,8 @@ class DocumentArrays:
     genre: int
     clusters: Integers | None = None
     """(C,) the cluster of each candidate, from 1; 0 for none; None without labels."""
+    is_mention: Flags | None = None
+    """(N,) whether a token is in a gold mention, which may be no candidate; None without labels."""
     truncated: bool = False
 
     def whole(self) -> Sample:
@@ -226,6 +228,7 @@ class DocumentArrays:
             example=self.example,
             sequences=tuple(segment.sequence for segment in chosen),
             features=features,
+            fixed=np.concatenate([segment.flags(first=self.is_mention) for segment in chosen]),
             targets={} if self.clusters is None else {"clusters": self.clusters[inside]},
             truncated=self.truncated,
         )

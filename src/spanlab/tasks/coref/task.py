@@ -10,6 +10,7 @@ are predicted; otherwise, mentions without a link are left out.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Self
 
 import numpy as np
@@ -43,7 +44,7 @@ from spanlab.tasks.coref.samples import (
 from spanlab.tasks.formats.row import FileShape, Row
 from spanlab.tasks.result import Mistake, Scores, empty_fields, result_id
 from spanlab.tasks.sample import Sample
-from spanlab.tasks.spans.units import LabelUnits, choose_units, encode_units
+from spanlab.tasks.spans.units import LabelUnits, choose_units, encode_units, tokens_in_spans
 from spanlab.tasks.validation import Problem
 from spanlab.tasks.windows import InputWindow, Windower
 
@@ -129,6 +130,7 @@ class Coreference(Task[CorefExample, CorefResult]):
             speakers=_speakers(example, units),
             genre=genres.index(example.genre) + 1 if example.genre in genres else 0,
             clusters=self._gold(example, units, candidates) if labelled else None,
+            is_mention=tokens_in_spans(units.tokens, chain.from_iterable(example.clusters)) if labelled else None,
             truncated=truncated,
         )
 

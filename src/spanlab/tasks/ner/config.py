@@ -1,7 +1,8 @@
-"""Settings of entity recognition."""
+"""Settings of entity recognition: the published ones of `head=tag`, and those of `head=span`."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from spanlab.config import AtLeast, Below
 from spanlab.tasks.config import TaskConfig
@@ -11,7 +12,7 @@ from spanlab.training.config import TrainingConfig
 
 @dataclass(frozen=True, kw_only=True)
 class NerConfig(TaskConfig):
-    """Entity recognition; the training defaults are those of BERT's paper."""
+    """Entity recognition; the training defaults of `head=tag` are those of BERT's paper."""
 
     head: Literal["tag", "span"] = "tag"
     """A tag for every unit, or a label for every candidate span, which lets entities nest."""
@@ -27,3 +28,15 @@ class NerConfig(TaskConfig):
     """balanced: rare tags, or labels of candidate spans, weigh more, in inverse proportion to their frequency."""
     label_smoothing: Annotated[float, AtLeast(0), Below(1)] = 0.0
     training: TrainingConfig = field(default_factory=lambda: TrainingConfig(lr=5e-5, batch_size=32, epochs=3.0))
+
+    @classmethod
+    def base(cls, changes: Mapping[str, Any]) -> "NerConfig":
+        """The settings of the head that `changes` name."""
+        return SPAN if changes.get("head") == "span" else cls()
+
+
+# The layers between a span and its label are new, several, and see few entities in a step: at the rate, the batch and
+# the epochs of a published encoder with one linear layer they would still predict nothing when training ends.
+SPAN = NerConfig(
+    head="span", training=TrainingConfig(lr=5e-5, lr_factors={"heads": 10.0}, batch_size=16, epochs=10.0)
+)

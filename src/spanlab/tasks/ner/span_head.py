@@ -17,7 +17,7 @@ from spanlab.encoder import Encoder, EncoderConfig
 from spanlab.encoder.layers import ACTIVATIONS, Dropout, init_weights
 from spanlab.objectives.objective import ObjectiveLoss
 from spanlab.tasks.base import Encoded, Head
-from spanlab.tasks.heads import balanced_weights, one_label_loss
+from spanlab.tasks.heads import balanced_weights, log_prior, one_label_loss
 from spanlab.tasks.ner.config import NerConfig
 from spanlab.tasks.ner.data import NerExample
 from spanlab.tasks.ner.heads import EntityMethod, ScoredSpan
@@ -107,7 +107,8 @@ class SpanClassification(EntityMethod):
             config.span,
             inner_width=config.inner_width,
             smoothing=config.label_smoothing,
-            weight_L=balanced_weights(self.fitted.label_counts) if config.class_weights == "balanced" else None,
+            counts=self.fitted.label_counts,
+            balanced=config.class_weights == "balanced",
         )
 
     @override
@@ -137,17 +138,22 @@ class EntitySpanHead(Head):
         *,
         inner_width: int,
         smoothing: float = 0.0,
-        weight_L: Tensor | None = None,
+        counts: Sequence[int] = (),
+        balanced: bool = False,
     ) -> None:
+        """`counts`: candidates of each label in the training data, for the prior or, if `balanced`, the weights."""
         super().__init__()
         self.spans = SpanRepresentation(encoder.width, config, dropout=encoder.dropout, init_std=encoder.init_std)
         self.inner = nn.Linear(self.spans.features, inner_width)
         self.dropout = Dropout(encoder.dropout)
         self.classifier = nn.Linear(inner_width, labels)
         self.smoothing = smoothing
-        self.register_buffer("weight_L", weight_L, persistent=False)
+        self.register_buffer("weight_L", balanced_weights(counts) if balanced else None, persistent=False)
         for layer in (self.inner, self.classifier):
             init_weights(layer, encoder.init_std)
+        if counts and not balanced:  # balanced labels are equally frequent
+            with torch.no_grad():
+                self.classifier.bias.copy_(log_prior(counts))
 
     @override
     def count(self, batch: SampleBatch) -> int:

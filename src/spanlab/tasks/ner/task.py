@@ -19,7 +19,7 @@ from spanlab.tasks.ner.tag_head import Tagging
 from spanlab.tasks.result import Mistake, Scores, common_fields, empty_fields
 from spanlab.tasks.sample import Sample
 from spanlab.tasks.spans.labelled import are_nested
-from spanlab.tasks.spans.units import LabelUnits, choose_units, encode_units, find_gold
+from spanlab.tasks.spans.units import LabelUnits, choose_units, encode_units, find_gold, tokens_in_spans
 from spanlab.tasks.validation import Problem
 from spanlab.tasks.windows import Windower
 from spanlab.text.windows import best_windows
@@ -69,11 +69,11 @@ class NamedEntities(Task[NerExample, NerResult]):
             config = replace(config, units=choose_units([example.text for example in examples], spans))
         if config.nested is None:
             config = replace(config, nested=overlapping is not None)
-        balanced = config.class_weights == "balanced"
+        counted = config.head == "span" or config.class_weights == "balanced"
         fitted = FittedState(
             labels=method.output_names(entity_labels),
             entity_labels=entity_labels,
-            label_counts=method.count_outputs(config, entity_labels, examples) if balanced else (),
+            label_counts=method.count_outputs(config, entity_labels, examples) if counted else (),
         )
         return cls(config, fitted)
 
@@ -110,6 +110,7 @@ class NamedEntities(Task[NerExample, NerResult]):
                 max_width=self._method.max_width,
                 refuse=self.config.data.bad_rows == "refuse",
             )
+        is_entity_N = tokens_in_spans(units.tokens, ((span.start, span.end) for span in example.spans))
         for window_index, window in enumerate(windows):
             features, targets = self._method.arrays(units, window, best_N == window_index, gold)
             yield Sample(
@@ -117,6 +118,7 @@ class NamedEntities(Task[NerExample, NerResult]):
                 sequences=(window.sequence,),
                 features=features,
                 targets=targets,
+                fixed=window.flags(first=is_entity_N),
                 truncated=window.truncated,
             )
 

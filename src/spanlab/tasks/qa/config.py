@@ -1,7 +1,8 @@
-"""Settings of question answering."""
+"""Settings of question answering: the published ones, and the learning rate of `head=span`."""
 
-from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, Literal
 
 from spanlab.config import AtLeast
 from spanlab.tasks.config import TaskConfig, TaskDataConfig
@@ -29,3 +30,12 @@ class QaConfig(TaskConfig):
     """Width of the layer between a span's vector and its score."""
     data: TaskDataConfig = field(default_factory=lambda: TaskDataConfig(length=512, stride=128))
     training: TrainingConfig = field(default_factory=lambda: TrainingConfig(lr=2e-5, batch_size=32, epochs=4.0))
+
+    @classmethod
+    def base(cls, changes: Mapping[str, Any]) -> "QaConfig":
+        """The settings of the head that `changes` name."""
+        return SPAN if changes.get("head") == "span" else cls()
+
+
+# The layers between a span and its score are new: at the encoder's learning rate they would hardly move.
+SPAN = QaConfig(head="span", training=replace(QaConfig().training, lr_factors={"heads": 10.0}))

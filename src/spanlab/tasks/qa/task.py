@@ -25,7 +25,7 @@ from spanlab.tasks.qa.pointer_head import PointerHead
 from spanlab.tasks.qa.span_head import AnswerSpanHead
 from spanlab.tasks.result import Mistake, Scores, common_fields, empty_fields, result_id
 from spanlab.tasks.sample import Sample
-from spanlab.tasks.spans.units import tokens_over
+from spanlab.tasks.spans.units import tokens_in_spans, tokens_over
 from spanlab.tasks.validation import Problem
 from spanlab.tasks.windows import InputWindow, Windower
 from spanlab.text.tokens import Tokens
@@ -94,6 +94,9 @@ class QuestionAnswering(Task[QaExample, QaResult]):
         for document, text in enumerate(example.contexts):
             context = tokens[text]
             answer = _answer_tokens(example, document, context) if labelled else None
+            is_answer_N = tokens_in_spans(
+                context, ((gold.start, gold.end) for gold in example.answers if gold.document == document)
+            )
             for window in windower.question(shortened, context):
                 assert window.second is not None, "a question comes with a context"
                 shown = slice(window.second.start, window.second.end)
@@ -111,6 +114,7 @@ class QuestionAnswering(Task[QaExample, QaResult]):
                         "ends": context.ends[shown].astype(np.int64),
                     },
                     targets={"first": np.array([first]), "last": np.array([last])} if labelled else {},
+                    fixed=window.flags(second=is_answer_N),
                     truncated=window.truncated or len(question) > limit,
                 )
 

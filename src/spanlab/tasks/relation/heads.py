@@ -27,7 +27,9 @@ from spanlab.tasks.relation.config import RelationConfig
 from spanlab.tasks.relation.data import RelationExample, ScoredRelation, TextRelation
 from spanlab.tasks.sample import Sample, TensorBatch
 from spanlab.tasks.spans.representation import SpanRepresentation, Spans, feature_counts, pool
+from spanlab.tasks.spans.units import tokens_in_spans
 from spanlab.tasks.windows import Windower
+from spanlab.text.tokens import Tokens
 
 RARE = 4.0
 """Initial bias: about the logarithm of candidates per entity, so that "none" need not be learned first."""
@@ -102,13 +104,9 @@ def relation_targets(
     return targets
 
 
-def covered_tokens(length: int, first: Integers, last: Integers) -> Flags:
-    """(N,) the tokens of a sequence that lie in a span."""
-    edges = np.zeros(length + 1, np.int64)
-    np.add.at(edges, first, 1)
-    np.add.at(edges, last + 1, -1)
-    covered: Flags = np.cumsum(edges)[:-1] > 0
-    return covered
+def entity_tokens(tokens: Tokens, example: RelationExample) -> Flags:
+    """(N,) the tokens of the entities that came with a text."""
+    return tokens_in_spans(tokens, ((entity.start, entity.end) for entity in example.entities or ()))
 
 
 def span_rows(batch: TensorBatch, indices: Tensor, counts: Sequence[int]) -> Tensor:

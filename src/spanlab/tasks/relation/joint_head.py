@@ -30,7 +30,7 @@ from spanlab.tasks.relation.heads import (
     PairScorer,
     RelationMethod,
     all_pairs,
-    covered_tokens,
+    entity_tokens,
     relation_targets,
     span_rows,
 )
@@ -75,28 +75,28 @@ class JointExtraction(RelationMethod):
                     refuse=config.data.bad_rows == "refuse",
                     setting="max_width",
                 )
-            yield from self._encode_windows(index, units, windower, config.max_width, gold, example.relations)
+            yield from self._encode_windows(index, example, units, windower, gold)
 
     def _encode_windows(
         self,
         index: int,
+        example: RelationExample,
         units: LabelUnits,
         windower: Windower,
-        max_width: int,
         gold: GoldUnits | None,
-        relations: Sequence[TextRelation],
     ) -> Iterator[Sample]:
+        assert self.config.max_width is not None, "decided by `fit`"
+        is_entity_N = entity_tokens(units.tokens, example)
         windows = windower.single(units.tokens)
         best_N = best_windows([window.first for window in windows], windows[-1].first.end)
         for window_index, window in enumerate(windows):
-            first, last, middle = window_spans(units, window, max_width)
+            first, last, middle = window_spans(units, window, self.config.max_width)
             shift = window.first_start - window.first.start
             first_tokens, last_tokens = units.first_tokens[first] + shift, units.last_tokens[last] + shift
             targets: dict[str, NDArray[np.generic]] = {}
-            entities = np.zeros(0, np.int64)
             if gold is not None:
                 keys, gold_keys = (first * len(units) + last, gold.first * len(units) + gold.last)
-                targets, entities = self._targets(keys, gold_keys, gold, relations)
+                targets = self._targets(keys, gold_keys, gold, example.relations)
             yield Sample(
                 example=index,
                 sequences=(window.sequence,),
@@ -109,14 +109,14 @@ class JointExtraction(RelationMethod):
                     "is_best": best_N[middle] == window_index,
                 },
                 targets=targets,
-                fixed=covered_tokens(len(window.sequence), first_tokens[entities], last_tokens[entities]),
+                fixed=window.flags(first=is_entity_N),
                 truncated=window.truncated,
             )
 
     def _targets(
         self, keys: Integers, gold_keys: Integers, gold: GoldUnits, relations: Sequence[TextRelation]
-    ) -> tuple[dict[str, NDArray[np.generic]], Integers]:
-        """Labels of the candidates, pairs of gold entities and their relations; and which candidates are entities.
+    ) -> dict[str, NDArray[np.generic]]:
+        """Labels of the candidates, pairs of gold entities and their relations.
 
         `keys` are the ascending keys of the candidates, `gold_keys` those of the gold entities.
         """
@@ -135,7 +135,7 @@ class JointExtraction(RelationMethod):
             for relation in relations
             if relation.head in merged and relation.tail in merged
         ]
-        targets: dict[str, NDArray[np.generic]] = {
+        return {
             "labels": labels,
             "heads": entities[heads],
             "tails": entities[tails],
@@ -143,7 +143,6 @@ class JointExtraction(RelationMethod):
                 kept_indices[heads], kept_indices[tails], inside_relations, self.fitted.labels
             ),
         }
-        return targets, entities
 
     @override
     def layers(self, encoder: Encoder) -> "JointHead":

@@ -45,16 +45,17 @@ class EntityMarkers:
         """How many tokens the markers of a pair add."""
         return sum(len(ids) for role, label in enumerate(labels) for ids in self._marker_ids(role, label))
 
-    def mark(self, tokens: Tokens, pair: Sequence[TokenRange], labels: Sequence[str]) -> tuple[Tokens, Flags]:
-        """The text with both entities marked, and which of its tokens are markers or entities.
+    def mark(
+        self, tokens: Tokens, pair: Sequence[TokenRange], labels: Sequence[str], is_entity_N: Flags
+    ) -> tuple[Tokens, Flags]:
+        """The text with both entities marked, and which of its tokens are markers or entities, of the pair or not.
 
         The markers of the outer of two nested entities lie outside. The character offsets of markers are 0.
         """
         inserted = []
-        kept, fixed = np.ones(len(tokens), bool), np.zeros(len(tokens), bool)
+        kept = np.ones(len(tokens), bool)
         for role, ((first, last), label) in enumerate(zip(pair, labels, strict=True)):
             opening, closing = self._marker_ids(role, label)
-            fixed[first : last + 1] = True
             if self.kind == "type":
                 kept[first : last + 1] = False
             inserted.append(((first, 1, -last, role), opening))
@@ -70,7 +71,7 @@ class EntityMarkers:
             np.insert(tokens.ends, positions, 0)[stays],
             np.insert(tokens.word_starts, positions, values=True)[stays],
         )
-        return marked, np.insert(fixed, positions, values=True)[stays]
+        return marked, np.insert(is_entity_N, positions, values=True)[stays]
 
     def _marker_ids(self, role: int, label: str) -> tuple[Integers, Integers]:
         """The ids before and after the first (0) or the second (1) of a pair; `type` has none after it."""

@@ -21,7 +21,7 @@ from spanlab.tasks.heads import SequenceTaskHead
 from spanlab.tasks.ner.data import Entity
 from spanlab.tasks.relation.config import Direction, RelationConfig
 from spanlab.tasks.relation.data import NO_RELATION, RelationExample, ScoredRelation
-from spanlab.tasks.relation.heads import RelationMethod, given_entities
+from spanlab.tasks.relation.heads import RelationMethod, entity_tokens, given_entities
 from spanlab.tasks.relation.markers import EntityMarkers, TokenRange
 from spanlab.tasks.sample import Sample
 from spanlab.tasks.spans.labelled import TextSpan
@@ -89,7 +89,7 @@ class MarkedPairs(RelationMethod):
             if around is None:
                 continue
             window_tokens, window_pair, truncated = around
-            marked, is_fixed = markers.mark(window_tokens, window_pair, labels)
+            marked, is_fixed = markers.mark(window_tokens, window_pair, labels, entity_tokens(window_tokens, example))
             window = windower.single(marked)[0]
             fixed = np.zeros(len(window.sequence), bool)
             fixed[window.first_start : window.first_start + len(is_fixed)] = is_fixed

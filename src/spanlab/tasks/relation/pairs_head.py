@@ -22,7 +22,7 @@ from spanlab.tasks.relation.heads import (
     RelationMethod,
     all_pairs,
     check_entity_label,
-    covered_tokens,
+    entity_tokens,
     given_entities,
     relation_targets,
     span_rows,
@@ -76,7 +76,7 @@ class GivenPairs(RelationMethod):
                 "tails": tails,
             },
             targets=targets,
-            fixed=covered_tokens(len(window.sequence), first + shift, last + shift),
+            fixed=window.flags(first=entity_tokens(tokens, example)),
             truncated=window.truncated,
         )
 

@@ -9,14 +9,14 @@ Shapes: N tokens, U units, S spans.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spanlab.arrays import Integers, offsets
+from spanlab.arrays import Flags, Integers, offsets
 from spanlab.tasks.formats.row import Row
 from spanlab.tasks.spans.labelled import TextSpan
 from spanlab.tasks.spans.representation import enumerate_spans
@@ -169,6 +169,16 @@ def tokens_over(starts: NDArray[np.integer], ends: NDArray[np.integer], begin: i
     first = int(np.searchsorted(ends, begin, side="right"))
     last = int(np.searchsorted(starts, end, side="left")) - 1
     return (first, last) if first <= last else None
+
+
+def tokens_in_spans(tokens: Tokens, spans: Iterable[tuple[int, int]]) -> Flags:
+    """(N,) the tokens that overlap one of the character spans."""
+    flags = np.zeros(len(tokens), bool)
+    for start, end in spans:
+        covered = tokens_over(tokens.starts, tokens.ends, start, end)
+        if covered is not None:
+            flags[covered[0] : covered[1] + 1] = True
+    return flags
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

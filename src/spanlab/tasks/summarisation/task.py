@@ -94,13 +94,16 @@ class Summarisation(Task[SummaryExample, SummaryResult]):
         for index, example in enumerate(examples):
             if not labelled and not len(tokens[index]):  # characters that the tokenizer drops: the empty result
                 continue
-            windows, features = cut_document(example.spans, tokens[index], windower, markers=markers)
+            windows, features, sentence_N = cut_document(example.spans, tokens[index], windower, markers=markers)
+            label_K = self._labels(example) if labelled else np.zeros(len(example.spans), np.float32)
+            is_summary_N = label_K[sentence_N] > 0
             samples.append(
                 Sample(
                     example=index,
                     sequences=tuple(window.sequence for window in windows),
                     features=features,
-                    targets={"labels": self._labels(example)[features["sentences"]]} if labelled else {},
+                    targets={"labels": label_K[features["sentences"]]} if labelled else {},
+                    fixed=np.concatenate([window.flags(first=is_summary_N) for window in windows]),
                     truncated=windows[0].truncated,
                 )
             )

@@ -23,7 +23,7 @@ from spanlab.text.windows import best_windows
 
 def cut_document(
     spans: tuple[tuple[int, int], ...], tokens: Tokens, windower: Windower, *, markers: bool
-) -> tuple[list[InputWindow], dict[str, Integers]]:
+) -> tuple[list[InputWindow], dict[str, Integers], Integers]:
     """The windows over a document, and the features of its sentences.
 
     Args:
@@ -35,7 +35,8 @@ def cut_document(
     Returns:
         The windows, and as features: `positions` of the tokens that represent sentences, sentence by sentence, counted
         over the concatenated sequences; `counts` (K,) how many of them each sentence has; `sentences` (K,) which
-        sentences of the document these are: all that have a token and were not truncated.
+        sentences of the document these are: all that have a token and were not truncated. And (N,) the sentence of each
+        token that the windows were cut from.
     """
     if not len(tokens):
         raise InputError("the document has no token", fix="leave it out")
@@ -44,11 +45,12 @@ def cut_document(
         windows = windower.single(tokens)
         positions = _token_positions(windows)
         counts = np.bincount(sentence_N[: len(positions)], minlength=len(spans))
-        return windows, {
+        features = {
             "positions": positions,
             "counts": counts[counts > 0].astype(np.int64),
             "sentences": np.flatnonzero(counts).astype(np.int64),
         }
+        return windows, features, sentence_N
     stream, sentence_N = _with_markers(tokens, sentence_N, windower)
     windows = [_with_segments(window, sentence_N) for window in windower.single(stream)]
     first_marker = windows[0].first_start - 1
@@ -57,11 +59,12 @@ def cut_document(
     positions = _token_positions(windows)
     marked = np.flatnonzero(np.diff(sentence_N[: len(positions)])) + 1
     sentences = np.append(sentence_N[0], sentence_N[marked])
-    return windows, {
+    features = {
         "positions": np.append(first_marker, positions[marked]),
         "counts": np.ones_like(sentences, dtype=np.int64),
         "sentences": sentences.astype(np.int64),
     }
+    return windows, features, sentence_N
 
 
 def _sentence_of_tokens(spans: tuple[tuple[int, int], ...], tokens: Tokens) -> Integers:
