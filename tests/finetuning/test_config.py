@@ -44,3 +44,19 @@ def test_settings_of_the_run() -> None:
         resolve_run_config("multitask", {"temperature": 0.5})
     with pytest.raises(ValueError, match="did you mean 'multitask'"):
         resolve_run_config("multitaks", {})
+
+
+@pytest.mark.parametrize(
+    ("task", "head"), [("ner", "span"), ("qa", "span"), ("relation", "joint"), ("relation", "auto")]
+)
+def test_new_layers_on_spans_learn_faster_than_the_encoder(task: str, head: str) -> None:
+    assert resolve_config(task, {"head": head}).training.lr_factors == {"heads": 10.0}
+    slow = {"head": head, "training": {"lr_factors": {"heads": 1.0}}}
+    assert resolve_config(task, slow).training.lr_factors == {"heads": 1.0}
+
+
+@pytest.mark.parametrize(("task", "head"), [("ner", "tag"), ("qa", "pointers")])
+def test_published_heads_keep_the_published_rate(task: str, head: str) -> None:
+    published = resolve_config(task, {"head": head}).training
+    assert published == resolve_config(task, {}).training
+    assert published.lr_factors == {}

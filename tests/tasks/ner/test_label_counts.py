@@ -53,3 +53,16 @@ def test_rare_labels_weigh_more(head: str) -> None:
     wanted = F.cross_entropy(logits, target, weight=weights, reduction="sum")
     torch.testing.assert_close(module.loss(logits, batch).total, wanted)
     assert not torch.isclose(wanted, F.cross_entropy(logits, target, reduction="sum"))
+
+
+def test_a_new_span_head_starts_at_the_frequencies_of_the_labels() -> None:
+    """Otherwise a short training ends before it has learned that nearly all candidates have no label."""
+    examples = read(NamedEntities, NESTED)
+    task = NamedEntities.fit(NerConfig(head="span"), examples)
+    encoder = tiny_encoder()
+    samples = tuple(task.encode(examples, windower(500), labelled=True))
+    batch = pack_samples(SampleBatch(task="ner", samples=samples))
+    with torch.no_grad():
+        logits = MultiTaskNetwork(encoder, {"ner": task.head(encoder)})(batch, return_logits=True)
+    counts = torch.tensor(task.fitted.label_counts).clamp(min=0.5)
+    torch.testing.assert_close(logits.softmax(-1).mean(0), counts / counts.sum(), atol=0.02, rtol=0.2)

@@ -37,6 +37,4 @@ class NerConfig(TaskConfig):
 
 # The layers between a span and its label are new, several, and see few entities in a step: at the rate, the batch and
 # the epochs of a published encoder with one linear layer they would still predict nothing when training ends.
-SPAN = NerConfig(
-    head="span", training=TrainingConfig(lr=5e-5, lr_factors={"heads": 10.0}, batch_size=16, epochs=10.0)
-)
+SPAN = NerConfig(head="span", training=TrainingConfig(lr=5e-5, lr_factors={"heads": 10.0}, batch_size=16, epochs=10.0))
