@@ -44,21 +44,6 @@ def test_evaluate_predict_and_score_agree(place: Path) -> None:
     assert set(first) == {"id", "windows", "truncated", "label", "score", "scores"}
 
 
-def test_an_output_is_gone_on_with(place: Path) -> None:
-    dev = str(place / "data" / "dev.jsonl")
-    whole, part = place / "whole.jsonl", place / "part.jsonl"
-    assert run_here("predict", str(place / "run"), "--input", dev, "--output", str(whole)).returncode == 0
-    lines = whole.read_text().splitlines(keepends=True)
-    part.write_text("".join(lines[:3]) + lines[3][:20])
-    refused = run_here("predict", str(place / "run"), "--input", dev, "--output", str(part))
-    assert refused.returncode == 2
-    assert "--resume" in refused.stderr
-    again = run_here("predict", str(place / "run"), "--input", dev, "--output", str(part), "--resume")
-    assert again.returncode == 0
-    ids = [json.loads(line)["id"] for line in part.read_text().splitlines()]
-    assert ids == [json.loads(line)["id"] for line in lines]
-
-
 def test_an_output_stays_until_there_is_a_new_one(place: Path) -> None:
     """Neither a refused option nor a missing input costs what was written before."""
     dev, out = str(place / "data" / "dev.jsonl"), place / "kept.jsonl"

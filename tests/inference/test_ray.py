@@ -55,7 +55,8 @@ def test_results_are_those_of_one_process(model: Path, texts: Path, monkeypatch:
     monkeypatch.setattr(predictor, "PORTION", 2)
     shape = Classification.shape
     here = list(spanlab.load(model).predict_rows(read_rows(str(texts), shape), first=5))
-    there = list(predict_on_ray(RayPrediction(model=str(model)), read_rows(str(texts), shape), first=5, workers=2))
+    portions = predict_on_ray(RayPrediction(model=str(model)), read_rows(str(texts), shape), first=5, workers=2)
+    there = [result for portion in portions for result in portion.results]
     assert there == here
     assert [result.id for result in there] == [str(number) for number in range(5, 16)]
 
@@ -66,9 +67,9 @@ def test_an_error_comes_after_the_results_before_it(model: Path, texts: Path, mo
     lines = texts.read_text().splitlines(keepends=True)
     texts.write_text("".join([*lines[:7], "{oops\n", *lines[7:]]))
     found: list[str] = []
-    results = predict_on_ray(RayPrediction(model=str(model)), read_rows(str(texts), Classification.shape), workers=2)
+    portions = predict_on_ray(RayPrediction(model=str(model)), read_rows(str(texts), Classification.shape), workers=2)
     with pytest.raises(InputError, match=r"texts\.jsonl:8"):
-        found.extend(result.id for result in results)
+        found.extend(result.id for portion in portions for result in portion.results)
     assert found == [str(number) for number in range(6)]
 
 

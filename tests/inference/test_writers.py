@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spanlab.errors import InputError
-from spanlab.inference.writers import FORMATS, count_lines, find_format, to_json, write_beside, write_file
+from spanlab.inference.writers import FORMATS, find_format, to_json, write_beside
 from spanlab.tasks.classification import ClassificationResult
 from spanlab.tasks.formats.columns import read_columns
 from spanlab.tasks.ner.data import Entity, NerResult
@@ -148,7 +148,7 @@ JOINED = replace(RESULT, clusters=CLUSTERS)
 def test_a_table_of_triples_has_a_row_an_occurrence(tmp_path: Path) -> None:
     path = tmp_path / "triples.csv"
     second = RelationResult(id="d2", entities=RESULT.entities, relations=RESULT.relations[:1], source=TEXT)
-    assert write_file(find_format("triples-csv", "relation"), [JOINED, second], path) == 2
+    assert len(list(write_beside(find_format("triples-csv", "relation"), [JOINED, second], path))) == 2
     with path.open(encoding="utf-8", newline="") as text:
         rows = list(csv.DictReader(text))
     assert [row["source"] for row in rows] == ["d1", "d1", "d2"]
@@ -215,12 +215,3 @@ def test_a_second_file_takes_every_result_on_its_way(tmp_path: Path) -> None:
     passed = write_beside(find_format("triples-csv", "relation"), results(), path)
     assert [(result.id, taken[-1]) for result in passed] == [("a", "a"), ("b", "b"), ("c", "c")]
     assert path.read_text(encoding="utf-8").startswith("subject,relation,object")
-
-
-def test_an_output_is_resumed_after_its_last_whole_line(tmp_path: Path) -> None:
-    path, row = tmp_path / "out.jsonl", find_format("json", "classification")
-    assert write_file(row, [labelled("0"), labelled("1")], path) == 2
-    path.write_text(path.read_text(encoding="utf-8") + '{"id": "2", "win', encoding="utf-8")
-    assert (done := count_lines(path)) == 2
-    assert write_file(row, [labelled("2")], path, done=done) == 3
-    assert [json.loads(line)["id"] for line in path.read_text(encoding="utf-8").splitlines()] == ["0", "1", "2"]

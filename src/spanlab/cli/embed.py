@@ -5,8 +5,10 @@ from typing import Annotated
 
 import typer
 
+from spanlab.atomic_io import open_atomically
 from spanlab.cli.options import ColumnsOption, DeviceOption, ModelArgument, split_columns
 from spanlab.cli.output import note
+from spanlab.cli.progress import InputProgress
 from spanlab.errors import InputError
 
 
@@ -34,6 +36,13 @@ def embed(
     if output.exists() and not overwrite:
         raise InputError("file exists", path=output, fix="use --overwrite")
     texts = read_unlabelled(Classification, source, split_columns(columns))
-    vectors = load(model, device=device).encode([example.text for example in texts.examples], batch_tokens=batch_tokens)
-    np.save(output, vectors)
+    predictor = load(model, device=device)
+    with InputProgress("embed", len(texts)) as progress:
+        vectors = predictor.encode(
+            [example.text for example in texts.examples], batch_tokens=batch_tokens, progress=progress.advance
+        )
+    with open_atomically(output) as file:
+        # np.save writes through a buffer of C's, which loses the error of a full disk.
+        np.lib.format.write_array_header_1_0(file, np.lib.format.header_data_from_array_1_0(vectors))
+        file.write(np.ascontiguousarray(vectors).data)
     note(f"{output}: {vectors.shape[0]} vectors with {vectors.shape[1]} dimensions")

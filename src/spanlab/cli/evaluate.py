@@ -6,6 +6,7 @@ import typer
 
 from spanlab.cli.options import ColumnsOption, DeviceOption, ModelArgument, TagSchemeOption, split_columns
 from spanlab.cli.output import note, print_json, print_table
+from spanlab.cli.progress import InputProgress
 
 if TYPE_CHECKING:
     from spanlab.tasks.result import Scores
@@ -26,9 +27,14 @@ def evaluate(
     """
     from spanlab.inference.load import load
     from spanlab.tasks.config import TaskDataConfig
+    from spanlab.tasks.formats.reading import count_rows
 
+    predictor = load(model, device=device)
     settings = TaskDataConfig(columns=split_columns(columns), tag_scheme=tag_scheme)
-    print_scores(load(model, device=device).evaluate(data, task=task, data=settings), as_json=as_json)
+    shape = predictor.model.tasks[predictor.model.name_of(task)].shape
+    with InputProgress("evaluate", count_rows(data, shape, settings.columns)) as progress:
+        scores = predictor.evaluate(data, task=task, data=settings, progress=progress.advance)
+    print_scores(scores, as_json=as_json)
 
 
 def print_scores(scores: "Scores", *, as_json: bool) -> None:

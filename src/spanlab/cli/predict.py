@@ -1,16 +1,23 @@
 """`spanlab predict`: the results of a model for a file or for standard input."""
 
 import sys
-from itertools import islice
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from spanlab.cli.options import ColumnsOption, DeviceOption, ModelArgument, split_columns
 from spanlab.cli.output import note
+from spanlab.cli.progress import InputProgress
 from spanlab.errors import InputError
-from spanlab.inference.writers import OutputFormat, add_clusters, count_lines, find_format, write_beside, write_file
+from spanlab.inference.writers import OutputFormat, add_clusters, find_format, write_beside
+
+if TYPE_CHECKING:
+    from spanlab.inference.output_file import OutputFile
+    from spanlab.inference.predictor import PredictedPortion
+    from spanlab.tasks.formats.row import Row
 
 _TRIPLES = {".csv": "triples-csv", ".nt": "triples-nt"}
 
@@ -50,40 +57,97 @@ def predict(
 ) -> None:
     """Predict every example of a file, in order.
 
+    An output is FILE.partial until it is complete; --resume continues one that was stopped.
+
     Example: spanlab predict run --input texts.txt --json
     """
     from spanlab.inference.load import load
-    from spanlab.tasks.formats.reading import read_rows
+    from spanlab.inference.output_file import describe_maker
+    from spanlab.tasks.formats.reading import count_rows, read_rows
     from spanlab.tasks.formats.row import joint_shape
 
-    predictor = load(model, device=device)
-    joint = task is not None and (task == "all" or "," in task)
-    names = predictor.model.names_of(task.split(",") if task is not None and "," in task else task)
-    task_name = "several" if joint else predictor.model.tasks[names[0]].name
-    output_format = _choose_format(task_name, output, format_, redact=redact, resolve=resolve)
-    beside = _choose_triples(task_name, triples, coref, resume=resume, overwrite=overwrite)
-    done = _results_before(output, output_format, resume=resume, overwrite=overwrite)
-    shape = joint_shape([predictor.model.tasks[name].shape for name in names])
-    rows = islice(read_rows(source, shape, split_columns(columns)), done, None)
-    results: Any
-    if joint:
-        results = predictor.predict_together(rows, tasks=names, batch_tokens=batch_tokens, first=done)
-    elif engine == "ray":
-        from spanlab.inference.ray import RayPrediction, predict_on_ray
+    with _open_output(output, resume=resume, overwrite=overwrite) as file:
+        predictor = load(model, device=device)
+        joint = task is not None and (task == "all" or "," in task)
+        names = predictor.model.names_of(task.split(",") if task is not None and "," in task else task)
+        task_name = "several" if joint else predictor.model.tasks[names[0]].name
+        output_format = _choose_format(task_name, output, format_, redact=redact, resolve=resolve)
+        beside = _choose_triples(task_name, triples, coref, resume=resume, overwrite=overwrite)
+        shape = joint_shape([predictor.model.tasks[name].shape for name in names])
+        rows = read_rows(source, shape, split_columns(columns))
+        if file is not None:
+            made_by = describe_maker(predictor, names, output_format.name, batch_tokens)
+            file.begin(made_by, model, resumable=output_format.record is not None and beside is None)
+            rows = file.skip_done(rows)
+        total, first = count_rows(source, shape, split_columns(columns)), 0 if file is None else file.done
+        with InputProgress("predict", total, first) as progress:
+            if engine == "ray" and not joint:
+                portions = _predict_on_ray(model, names[0], rows, progress, batch_tokens, device, first, workers)
+            else:
+                portions = predictor.predict_portions(
+                    rows, tasks=names, batch_tokens=batch_tokens, first=first, progress=progress.advance
+                )
+                portions = portions if joint else (portion.of_task(names[0]) for portion in portions)
+            results: Any = _flat(portions) if file is None else file.keep_portions(portions)
+            if beside is not None and triples is not None:
+                results = add_clusters(results, load(coref, device=device)) if coref is not None else results
+                results = write_beside(beside, results, triples)
+            if file is None:
+                _print(output_format.texts(results, readable=not as_json and format_ is None), progress)
+            else:
+                count = file.write(output_format, results)
+        if file is not None:
+            note(f"{output}: {count:,} results")
 
-        # Workers may run elsewhere: a folder by its absolute path.
-        folder = str(Path(model).resolve()) if Path(model).exists() else model
-        job = RayPrediction(model=folder, task=names[0], batch_tokens=batch_tokens, device=device)
-        results = predict_on_ray(job, rows, first=done, workers=workers)
-    else:
-        results = predictor.predict_rows(rows, task=names[0], batch_tokens=batch_tokens, first=done)
-    if beside is not None and triples is not None:
-        results = add_clusters(results, load(coref, device=device)) if coref is not None else results
-        results = write_beside(beside, results, triples)
-    if output is not None:
-        note(f"{output}: {write_file(output_format, results, output, done=done)} results")
+
+@contextmanager
+def _open_output(output: Path | None, *, resume: bool, overwrite: bool) -> "Iterator[OutputFile | None]":
+    """The output file, None for standard output; where it ends early, a note says what is kept."""
+    from spanlab.inference.output_file import OutputFile
+
+    if resume and overwrite:
+        raise InputError("--resume and --overwrite exclude each other", fix="give one of them")
+    if output is None or output == Path("-"):
+        if resume:
+            raise InputError("--resume continues a file", fix="name it by --output")
+        yield None
         return
-    for text in output_format.texts(results, readable=not as_json and format_ is None):
+    with OutputFile(output, resume=resume, overwrite=overwrite) as file:
+        try:
+            yield file
+        except BaseException as error:
+            if file.kept and "--resume" not in str(error):
+                note(f"{file.partial}: {file.kept:,} results are kept; continue with the same command and --resume")
+            raise
+
+
+def _predict_on_ray(
+    model: str,
+    task: str,
+    rows: "Iterator[Row | InputError]",
+    progress: InputProgress,
+    batch_tokens: int,
+    device: Literal["auto", "cpu", "cuda", "mps"],
+    first: int,
+    workers: int | None,
+) -> "Iterator[PredictedPortion]":
+    from spanlab.inference.ray import RayPrediction, predict_on_ray
+
+    # Workers may run elsewhere: a folder by its absolute path.
+    folder = str(Path(model).resolve()) if Path(model).exists() else model
+    job = RayPrediction(model=folder, task=task, batch_tokens=batch_tokens, device=device)
+    for portion in predict_on_ray(job, rows, first=first, workers=workers):
+        progress.advance(len(portion.rows))
+        yield portion
+
+
+def _flat(portions: "Iterator[PredictedPortion]") -> Iterator[Any]:
+    return (result for portion in portions for result in portion.results)
+
+
+def _print(texts: Iterator[str], progress: InputProgress) -> None:
+    for text in texts:
+        progress.hide()
         typer.echo(text, nl=False)
         sys.stdout.flush()
 
@@ -118,14 +182,3 @@ def _choose_triples(
     if triples.exists() and not overwrite:
         raise InputError("file exists", path=triples, fix="use another --triples, or --overwrite")
     return beside
-
-
-def _results_before(output: Path | None, output_format: OutputFormat, *, resume: bool, overwrite: bool) -> int:
-    """The number of results in the output to resume; raises where it exists and must not be replaced."""
-    if resume and output_format.record is None:
-        raise InputError("--resume is for JSON lines", path=output, fix="use --overwrite, or another format")
-    if output is None or not output.exists() or overwrite:
-        return 0
-    if not resume:
-        raise InputError("file exists", path=output, fix="use --overwrite or --resume")
-    return count_lines(output)

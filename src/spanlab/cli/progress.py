@@ -1,4 +1,4 @@
-"""Progress of a run on stderr: a bar on a terminal, otherwise a line from time to time.
+"""Progress on stderr, of a run or over inputs: a bar on a terminal, otherwise a line from time to time.
 
 Evaluations and notes are printed as lines that stay.
 """
@@ -12,6 +12,7 @@ from spanlab.cli.output import note
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.progress import Progress
 
     from spanlab.training.loop import Training
     from spanlab.training.records import Record
@@ -182,3 +183,64 @@ class _Lines:
     def _remaining(self, step: int, now: float) -> str:
         seconds = round((now - self._start) / (step - self._first) * (self._total - step))
         return f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02} left"
+
+
+class InputProgress:
+    """Progress of predictions over `total` inputs (None: unknown), of which `first` were done before.
+
+    Without a terminal a line is printed every half minute, so short work prints none.
+    """
+
+    def __init__(self, verb: str, total: int | None, first: int = 0) -> None:
+        self._verb, self._total, self._first = verb, total, first
+        self._done = float(first)
+        self._bar: Progress | None = None
+
+    def __enter__(self) -> Self:
+        from rich.console import Console
+
+        self._start = self._printed_at = time.monotonic()
+        console = Console(stderr=True)
+        if console.is_terminal:
+            self._bar = self._new_bar(console)
+        return self
+
+    def _new_bar(self, console: "Console") -> "Progress":
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        columns = (MofNCompleteColumn(), BarColumn(bar_width=24), TextColumn("{task.fields[rate]}"))
+        # Transient, so that results printed to the same terminal do not have bars between them.
+        bar = Progress(*columns, TimeRemainingColumn(), console=console, transient=True, redirect_stdout=False)
+        self._task = bar.add_task(self._verb, total=self._total, completed=self._first, rate="")
+        bar.start()
+        return bar
+
+    def advance(self, count: float) -> None:
+        """Show that so many more inputs are computed."""
+        self._done += count
+        now = time.monotonic()
+        rate = (self._done - self._first) / max(1e-9, now - self._start)
+        if self._bar is not None:
+            self._bar.start()
+            self._bar.update(self._task, completed=self._done, rate=f"{rate:,.1f} inputs/s")
+        elif now - self._printed_at >= _LINE_SECONDS:
+            self._printed_at = now
+            note(f"{self._verb}: {self._describe(rate)}")
+
+    def _describe(self, rate: float) -> str:
+        done = round(self._done)
+        if self._total is None:
+            return f"{done:,} inputs  {rate:,.1f} inputs/s"
+        seconds = round(max(0.0, self._total - self._done) / max(1e-9, rate))
+        left = f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02} left"
+        return f"{done:,}/{self._total:,} ({self._done / max(1, self._total):.0%})  {rate:,.1f} inputs/s  {left}"
+
+    def hide(self) -> None:
+        """Take the bar away until the next `advance`: something is printed."""
+        if self._bar is not None:
+            self._bar.stop()
+
+    def __exit__(
+        self, error_type: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.hide()

@@ -5,9 +5,9 @@ sorted by length and computed in batches of a bounded number of tokens.
 """
 
 import copy
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,9 +26,23 @@ from spanlab.training.distributed import ProcessContext
 
 Input = str | tuple[str, ...] | Mapping[str, Any]
 BATCH_TOKENS = 16384
+Progress = Callable[[float], None]
+"""Is told how many more inputs are computed, fractions included."""
 PORTION = 2048
 PORTION_CHARACTERS = 4_000_000
 """The maximum number of inputs and of characters in a portion."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PredictedPortion:
+    """Rows that were computed together, and a result for each: of one task, or a mapping by task."""
+
+    rows: Sequence[Row]
+    results: Sequence[Any]
+
+    def of_task(self, name: str) -> "PredictedPortion":
+        """With the results of one task in place of mappings."""
+        return PredictedPortion(rows=self.rows, results=[result[name] for result in self.results])
 
 
 class Predictor:
@@ -94,6 +108,19 @@ class Predictor:
         first: int = 0,
     ) -> Iterator[dict[str, Result]]:
         """Results by task for a stream of rows; texts that tasks share are encoded once."""
+        for portion in self.predict_portions(rows, tasks=tasks, batch_tokens=batch_tokens, first=first):
+            yield from portion.results
+
+    def predict_portions(
+        self,
+        rows: Iterable[Row | InputError],
+        *,
+        tasks: Sequence[str],
+        batch_tokens: int = BATCH_TOKENS,
+        first: int = 0,
+        progress: Progress = lambda count: None,
+    ) -> Iterator["PredictedPortion"]:
+        """The same in the portions that are computed together; `progress` hears of every batch."""
         tasks_by_name = {name: self.model.tasks[self.model.name_of(name)] for name in tasks}
         for portion in portions(map(readable_row, rows)):
             examples, samples = {}, {}
@@ -102,16 +129,28 @@ class Predictor:
                 windower = self.model.windower(name)
                 samples[name] = encode_inputs(task, examples[name], portion, windower)
             with self._own_network() as network:
-                outputs = compute_outputs(network, samples, batch_tokens=batch_tokens, process=self.process)
+                outputs = compute_outputs(
+                    network,
+                    samples,
+                    batch_tokens=batch_tokens,
+                    process=self.process,
+                    on_share=_by_share(progress, len(portion)),
+                )
             results = {
                 name: group_by_example(examples[name], samples[name], outputs[name]).decode(task, first=first)
                 for name, task in tasks_by_name.items()
             }
-            yield from ({name: results[name][index] for name in tasks_by_name} for index in range(len(portion)))
+            by_row = [{name: results[name][index] for name in tasks_by_name} for index in range(len(portion))]
+            yield PredictedPortion(rows=portion, results=by_row)
             first += len(portion)
 
     def encode(
-        self, texts: str | Sequence[str], *, batch_tokens: int = BATCH_TOKENS, data: TaskDataConfig | None = None
+        self,
+        texts: str | Sequence[str],
+        *,
+        batch_tokens: int = BATCH_TOKENS,
+        data: TaskDataConfig | None = None,
+        progress: Progress = lambda count: None,
     ) -> NDArray[np.float32]:
         """(texts, width) unit vectors, whose dot products are cosine similarities; (width,) for a single text."""
         items = [texts] if isinstance(texts, str) else list(texts)
@@ -124,6 +163,7 @@ class Predictor:
                 [row.values["text"] for row in portion],
                 batch_tokens=batch_tokens,
                 process=self.process,
+                on_share=_by_share(progress, len(portion)),
             )
             for portion in portions(rows)
         ]
@@ -138,13 +178,15 @@ class Predictor:
         task: str | None = None,
         data: TaskDataConfig | None = None,
         batch_tokens: int = BATCH_TOKENS,
+        progress: Progress = lambda count: None,
     ) -> Scores:
         """The task's metrics on a labelled file."""
         name = self.model.name_of(task)
         chosen = self.model.tasks[name]
         labelled = read_labelled(type(chosen), path, data or TaskDataConfig())
         check_known_labels(chosen, labelled)
-        results = list(self.predict_rows(labelled.rows, task=name, batch_tokens=batch_tokens))
+        predicted = self.predict_portions(labelled.rows, tasks=[name], batch_tokens=batch_tokens, progress=progress)
+        results = [result[name] for portion in predicted for result in portion.results]
         return replace(chosen.score(labelled.examples, results), remarks=labelled.remarks)
 
     @contextmanager
@@ -171,6 +213,11 @@ class Predictor:
         """The window settings that texts are embedded with: those of the model's only task, or the defaults."""
         tasks = list(self.model.tasks.values())
         return tasks[0].config.data if len(tasks) == 1 else TaskDataConfig()
+
+
+def _by_share(progress: Progress, count: int) -> Progress:
+    """`progress` for shares of so many inputs."""
+    return lambda share: progress(share * count)
 
 
 def portions(rows: Iterable[Row]) -> Iterator[list[Row]]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from spanlab.errors import InputError, MissingExtraError, SpanlabError
 from spanlab.inference.load import load
-from spanlab.inference.predictor import BATCH_TOKENS, portions, readable_row
+from spanlab.inference.predictor import BATCH_TOKENS, PredictedPortion, portions, readable_row
 from spanlab.machine import available_cores
 from spanlab.ray_cluster import ray_cluster
 from spanlab.tasks.formats.row import Row
@@ -35,29 +35,31 @@ class RayPrediction:
 
 def predict_on_ray(
     job: RayPrediction, rows: Iterable[Row | InputError], *, first: int = 0, workers: int | None = None
-) -> Iterator[Result]:
-    """Results for the rows of a file, as `Predictor.predict_rows` gives them; `workers` None is one per CPU."""
+) -> Iterator[PredictedPortion]:
+    """The portions of a file's rows with their results of one task, in order; `workers` None is one per CPU."""
     if find_spec("ray") is None:
         raise MissingExtraError("ray", "--engine ray")
     return _predict(job, rows, first, workers)
 
 
-def _predict(job: RayPrediction, rows: Iterable[Row | InputError], first: int, workers: int | None) -> Iterator[Result]:
+def _predict(
+    job: RayPrediction, rows: Iterable[Row | InputError], first: int, workers: int | None
+) -> Iterator[PredictedPortion]:
     with ray_cluster(workers or available_cores()) as ray:
         max_workers = workers or int(ray.cluster_resources()["CPU"])
         actor_class = ray.remote(num_cpus=1, num_gpus=1 if job.device == "cuda" else 0)(_Worker)
         actors: list[Any] = []  # started one by one, so that a short input does not load the model more than needed
-        pending: deque[Any] = deque()
+        pending: deque[tuple[list[Row], Any]] = deque()
         errors: list[InputError] = []
         for index, portion in enumerate(_portions_before_error(rows, errors)):
             if len(actors) < max_workers:
                 actors.append(actor_class.remote(job))
-            pending.append(actors[index % max_workers].predict.remote(portion, first))
+            pending.append((portion, actors[index % max_workers].predict.remote(portion, first)))
             first += len(portion)
             if len(pending) > 2 * max_workers:
-                yield from _get_results(ray, pending.popleft())
+                yield _get_results(ray, *pending.popleft())
         while pending:
-            yield from _get_results(ray, pending.popleft())
+            yield _get_results(ray, *pending.popleft())
         for error in errors:
             raise error
 
@@ -70,14 +72,18 @@ def _portions_before_error(rows: Iterable[Row | InputError], errors: list[InputE
         errors.append(error)
 
 
-def _get_results(ray: Any, handle: Any) -> list[Result]:  # noqa: ANN401 (the module, and an object reference)
+def _get_results(
+    ray: Any,  # noqa: ANN401 (the module)
+    rows: list[Row],
+    handle: Any,  # noqa: ANN401 (an object reference)
+) -> PredictedPortion:
     try:
         results: list[Result] = ray.get(handle)
     except ray.exceptions.RayTaskError as error:
         if isinstance(error.cause, SpanlabError):
             raise error.cause from None
         raise
-    return results
+    return PredictedPortion(rows=rows, results=results)
 
 
 class _Worker:

@@ -25,11 +25,12 @@ from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, fields, replace
-from itertools import chain, count, islice, pairwise
+from itertools import count, islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
+from spanlab.atomic_io import open_atomically
 from spanlab.errors import InputError
 
 if TYPE_CHECKING:
@@ -277,41 +278,17 @@ def add_clusters(results: "Iterator[RelationResult]", coref: "Predictor") -> "It
             yield replace(result, clusters=document.to_dict()["clusters"])
 
 
-def write_file(output_format: OutputFormat, results: Iterable[Any], path: Path, *, done: int = 0) -> int:
-    """Write results to a file, after `done` earlier ones; returns how many the file then has.
-
-    The first result is computed before the file is opened, so that bad input does not destroy an earlier output.
-    """
-    remaining = iter(results)
-    first = list(islice(remaining, 1))
-    numbers = count(done)
-    counted = (result for result, _ in zip(chain(first, remaining), numbers, strict=False))
-    with path.open("a" if done else "w", encoding="utf-8", newline="") as file:
-        file.writelines(output_format.texts(counted))
-    return next(numbers)
-
-
 def write_beside(output_format: OutputFormat, results: Iterable[Any], path: Path) -> Iterator[Any]:
-    """Pass results through while writing them to a file, which is opened when the first is computed."""
-    remaining = iter(results)
-    first = list(islice(remaining, 1))
+    """Pass results through while writing them to a file, which is there when the last has passed."""
     written: deque[Any] = deque()
 
     def recorded() -> Iterator[Any]:
-        for result in chain(first, remaining):
+        for result in results:
             written.append(result)
             yield result
 
-    with path.open("w", encoding="utf-8", newline="") as file:
+    with open_atomically(path) as file:
         for text in output_format.texts(recorded()):
-            file.write(text)
+            file.write(text.encode("utf-8", "backslashreplace"))
             while written:
                 yield written.popleft()
-
-
-def count_lines(path: Path) -> int:
-    """The number of results in a file of JSON lines; an incomplete last line is removed."""
-    data = path.read_bytes()
-    complete = data[: data.rfind(b"\n") + 1]
-    path.write_bytes(complete)
-    return complete.count(b"\n")

@@ -6,7 +6,7 @@ the hidden states (adapters) or generates. One task is the case of a mapping wit
 Shapes: B sequences, N tokens, D width, E texts.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,27 +29,39 @@ from spanlab.tasks.windows import Windower
 from spanlab.training.distributed import ProcessContext
 
 SamplesByTask = Mapping[str, Sequence[Sample]]
+OnShare = Callable[[float], None]
+OnBatch = Callable[[TensorBatch], None]
 
 
 def compute_outputs(
-    network: MultiTaskNetwork, samples: SamplesByTask, *, batch_tokens: int, process: ProcessContext
+    network: MultiTaskNetwork,
+    samples: SamplesByTask,
+    *,
+    batch_tokens: int,
+    process: ProcessContext,
+    on_share: OnShare = lambda share: None,
 ) -> dict[str, list[Any]]:
     """The output of each task's head for each of its samples, in order; at most `batch_tokens` tokens at a time.
 
-    `Sample.example` must count the same examples in all tasks.
+    `Sample.example` must count the same examples in all tasks. `on_share` is told the share of each batch in the work.
     """
+    total = sum(sample.tokens for part in samples.values() for sample in part)
+
+    def on_batch(batch: TensorBatch) -> None:
+        on_share(sum(batch.token_counts) / total)
+
     sharing = [name for name in samples if _can_share(network, name)]
     if len(sharing) < 2:
         sharing = []
     # no_grad, not inference_mode: the same tensors may be trained on afterwards.
     with torch.no_grad(), process.autocast(), evaluating(network):
         outputs = {
-            name: _compute_task(network, name, samples[name], batch_tokens=batch_tokens, process=process)
+            name: _compute_task(network, name, samples[name], batch_tokens, process, on_batch)
             for name in samples
             if name not in sharing
         }
         shared = {name: samples[name] for name in sharing}
-        outputs |= _compute_shared(network, shared, batch_tokens=batch_tokens, process=process)
+        outputs |= _compute_shared(network, shared, batch_tokens, process, on_batch)
     return {name: outputs[name] for name in samples}
 
 
@@ -63,7 +75,12 @@ def _can_share(network: MultiTaskNetwork, task: str) -> bool:
 
 
 def _compute_task(
-    network: MultiTaskNetwork, task: str, samples: Sequence[Sample], *, batch_tokens: int, process: ProcessContext
+    network: MultiTaskNetwork,
+    task: str,
+    samples: Sequence[Sample],
+    batch_tokens: int,
+    process: ProcessContext,
+    on_batch: OnBatch,
 ) -> list[Any]:
     """The outputs of one task; several processes share the work, and each gets all outputs."""
     batches = list(batches_by_tokens(samples, batch_tokens))
@@ -75,6 +92,7 @@ def _compute_task(
         batch = pack_samples(SampleBatch(task=task, samples=tuple(samples[i] for i in indices)), process.device)
         logits = network(batch, return_logits=True, max_tokens=batch_tokens)
         outputs.update(zip(indices, head.split(logits, batch), strict=True))
+        on_batch(batch)
     if process.world_size > 1:
         gathered: list[dict[int, Any]] = [{}] * process.world_size
         dist.all_gather_object(gathered, outputs)
@@ -100,7 +118,11 @@ def batches_by_tokens(samples: Sequence[Sample], batch_tokens: int) -> Iterator[
 
 
 def _compute_shared(
-    network: MultiTaskNetwork, samples: SamplesByTask, *, batch_tokens: int, process: ProcessContext
+    network: MultiTaskNetwork,
+    samples: SamplesByTask,
+    batch_tokens: int,
+    process: ProcessContext,
+    on_batch: OnBatch,
 ) -> dict[str, list[Any]]:
     """The outputs of tasks that share hidden states: each distinct sequence of a batch is encoded once."""
     outputs: dict[str, dict[int, Any]] = {name: {} for name in samples}
@@ -116,6 +138,7 @@ def _compute_shared(
             selected = _select(network, encoded, batch, [rows[_key(sequence)] for sequence in batch.batch.sequences])
             head = network.head(name)
             outputs[name].update(zip(indices[name], head.split(head(selected), batch), strict=True))
+            on_batch(batch)
     return {name: [part[index] for index in range(len(part))] for name, part in outputs.items()}
 
 
@@ -221,7 +244,13 @@ class TokenSumHead(Head):
 
 
 def embed_texts(
-    encoder: Encoder, windower: Windower, texts: Sequence[str], *, batch_tokens: int, process: ProcessContext
+    encoder: Encoder,
+    windower: Windower,
+    texts: Sequence[str],
+    *,
+    batch_tokens: int,
+    process: ProcessContext,
+    on_share: OnShare = lambda share: None,
 ) -> NDArray[np.float32]:
     """(E, D) the mean of each text's last hidden states, scaled to unit length, so that a dot product is the cosine.
 
@@ -235,8 +264,14 @@ def embed_texts(
         for window in windower.single(tokens)
     ]
     network = MultiTaskNetwork(encoder, {"embedding": TokenSumHead()})
-    sums = compute_outputs(network, {"embedding": samples}, batch_tokens=batch_tokens, process=process)["embedding"]
+    outputs = compute_outputs(
+        network, {"embedding": samples}, batch_tokens=batch_tokens, process=process, on_share=on_share
+    )
     vectors_ED = np.zeros((len(texts), encoder.config.width), np.float32)
-    np.add.at(vectors_ED, [sample.example for sample in samples], np.array(sums).reshape(-1, encoder.config.width))
+    np.add.at(
+        vectors_ED,
+        [sample.example for sample in samples],
+        np.array(outputs["embedding"]).reshape(-1, encoder.config.width),
+    )
     # The direction of the sum is that of the mean.
     return F.normalize(torch.from_numpy(vectors_ED), dim=-1).numpy()

@@ -6,6 +6,7 @@ the task has, whose suffixes fit and whose sniff accepts the first lines that ar
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Literal, NamedTuple
 
 from spanlab.errors import InputError
@@ -108,6 +109,19 @@ def read_rows(
         yield row
     if empty:
         raise InputError("has no examples", path=path, fix="use a file with at least one")
+
+
+def count_rows(path: str, shape: FileShape, columns: Sequence[str] = ()) -> int | None:
+    """About how many rows a file has, to show progress; None if that is not known without consuming it."""
+    if not Path(path).is_file():
+        return None
+    file_format = find_format(path, shape, columns)
+    if file_format.name in {"JSON lines", "one text a line"}:
+        return sum(1 for _ in read_lines(path))
+    try:
+        return sum(1 for _ in file_format.read(path, shape, columns, AUTO))
+    except InputError:  # whoever reads the rows will raise it
+        return None
 
 
 def find_format(path: str, shape: FileShape, columns: Sequence[str] = ()) -> Format:
