@@ -112,6 +112,45 @@ def test_submissions_with_mixed_tags_score_as_seqeval_scores_them(tmp_path: Path
     assert f"{paths['gold']}:2: 'I-person' is not a tag of BMES" in refused.stderr
 
 
+def columns(path: Path, *sentences: str) -> str:
+    path.write_text("\n\n".join(sentence.replace(" ", "\n").replace("/", "\t") for sentence in sentences) + "\n")
+    return str(path)
+
+
+def test_entities_are_compared_word_by_word(tmp_path: Path) -> None:
+    """Some systems normalise words: what counts is the line, as for conlleval."""
+    gold = columns(tmp_path / "gold.conll", "see/O t.co.x/O Ada/B-PER Lovelace/I-PER", "Rome/B-LOC isn't/O")
+    predicted = columns(tmp_path / "p.conll", "see/O url/O Ada/B-PER lovelace/I-PER", "Rome/B-LOC is_not/O")
+    assert score_files("ner", gold, predicted).metrics["f1"] == 100
+    predicted = columns(tmp_path / "p.conll", "see/O url/O Ada/B-PER lovelace/O", "Rome/B-LOC is_not/O")
+    assert score_files("ner", gold, predicted).metrics["f1"] == 50
+    cut = columns(tmp_path / "q.conll", "see/O url/O Ada/B-PER", "Rome/B-LOC isn't/O")
+    with pytest.raises(InputError, match=r"q\.conll:1: 3 words, but the example in .*gold\.conll:1 has 4"):
+        score_files("ner", gold, cut)
+
+
+@pytest.mark.parametrize("row", ["x\t{2}", "{0}\t{1}\t{2}", "x\t0\t{0}\t_\t{2}"])
+def test_mentions_are_compared_word_by_word(tmp_path: Path, row: str) -> None:
+    """The columns that scorers take have no words, others a form of their own."""
+    words = [("Ada", "(1)"), ("saw", "-"), ("her", "(2(1)"), ("bees", "2)"), ("It", "(2)")]
+    gold, predicted = tmp_path / "gold.conll", tmp_path / "p.conll"
+    for path, pattern in ((gold, "x\t0\t{0}\t{1}\t{2}"), (predicted, row)):
+        forms = [(word if path is gold else word.lower(), cell) for word, cell in words]
+        lines = [pattern.format(index, word, cell) for index, (word, cell) in enumerate(forms)]
+        path.write_text("#begin document (x);\n" + "\n".join(lines) + "\n#end document\n")
+    assert score_files("coref", str(gold), str(predicted)).metrics["conll_f1"] == 100
+
+
+def test_offsets_in_another_text_are_refused(tmp_path: Path) -> None:
+    spans = [{"start": 0, "end": 3, "label": "PER"}]
+    gold = write(tmp_path / "gold.jsonl", [{"text": "Ada ran", "spans": spans}])
+    rows: list[dict[str, object]] = [{"text": "Ada ran", "spans": spans}]
+    assert score_files("ner", gold, write(tmp_path / "p.jsonl", rows)).metrics["f1"] == 100
+    rows = [{"text": " Ada ran", "spans": spans}]
+    with pytest.raises(InputError, match=r"p\.jsonl:1: the text is not that of the example in .*gold\.jsonl:1"):
+        score_files("ner", gold, write(tmp_path / "p.jsonl", rows))
+
+
 def test_an_unknown_task(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="did you mean 'classification'"):
         score_files("clasification", "a", "b")

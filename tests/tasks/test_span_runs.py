@@ -142,3 +142,26 @@ def test_answers_load_in_transformers(tiny_model: Path, tmp_path: Path) -> None:
         start, end = head.ends(hidden).T
     torch.testing.assert_close(start, wanted.start_logits[0], rtol=0.0, atol=1e-5)
     torch.testing.assert_close(end, wanted.end_logits[0], rtol=0.0, atol=1e-5)
+
+
+def test_columns_of_mixed_tags_through_every_command(tiny_model: Path, tmp_path: Path) -> None:
+    """A `.txt` whose entities open as in two schemes: trained on, evaluated and predicted, with a remark."""
+    path = tmp_path / "mixed.txt"
+    path.write_text("Anna B-PER\nmet O\nBen B-PER\n\nOslo I-LOC\nis O\nold O\n\nAnna B-PER\nleft O\nOslo I-LOC\n")
+    remark = f"{path}:5: the entity that begins with 'I-LOC' is not written as in IOB2; read as conlleval reads it"
+    files = ("--train", str(path), "--dev", str(path), "--model", str(tiny_model), "--out", str(tmp_path / "run"))
+    settings = ("training.steps=2", "training.precision=fp32", "data.tag_scheme=IOB2", "training.device=cpu")
+    done = run_here("finetune", "ner", *files, *settings)
+    assert done.returncode == 0, done.stderr
+    assert f"{remark} (2 such lines)" in done.stderr
+    refused = run_here("finetune", "ner", *files, "--overwrite", *settings[:2], "data.tag_scheme=IOB3")
+    assert refused.returncode == 2
+    assert "data.tag_scheme" in refused.stderr
+    scored = run_here("evaluate", str(tmp_path / "run"), "--data", str(path), "--json")
+    assert f"{remark} (2 such lines)" in scored.stderr
+    assert json.loads(scored.stdout)["count"] == 3
+    named = run_here("evaluate", str(tmp_path / "run"), "--data", str(path), "--json", "--tag-scheme", "IOB1")
+    assert "not written as in IOB1" in named.stderr
+    assert named.stdout == scored.stdout
+    predicted = run_here("predict", str(tmp_path / "run"), "--input", str(path), "--json")
+    assert len(predicted.stdout.splitlines()) == 3

@@ -2,10 +2,14 @@
 
 An answer that is missing counts as wrong, as in SQuAD's script; other tasks take no gaps. Predictions for ids that the
 gold file does not have are left out. Both are remarks of the scores, or refused on request.
+
+Spans are compared word by word where both files list words, as the official scorers do: systems write words in a form
+of their own, or none. Otherwise offsets must be of the same text.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from spanlab.errors import InputError
 from spanlab.strict_parsing import parse_json
@@ -17,6 +21,9 @@ from spanlab.tasks.formats.reading import read_rows
 from spanlab.tasks.formats.row import Row
 from spanlab.tasks.result import Scores
 from spanlab.tasks.table import find_task
+
+_SPAN_FIELDS = {"spans": "spans", "clusters": "clusters", "relations": "entities"}
+"""The field with character offsets, by the labels of a task."""
 
 
 def score_files(
@@ -35,7 +42,9 @@ def score_files(
     if unknown and strict:
         raise unknown[0].error(_describe_unknown(unknown), "remove it, or leave out --strict")
     results = [
-        fitted.missing_result(index, example) if row is None else fitted.read_result(row, index, example)
+        fitted.missing_result(index, example)
+        if row is None
+        else fitted.read_result(_on_text(row, labelled.rows[index], task_class.shape.labels), index, example)
         for index, (row, example) in enumerate(zip(rows, labelled.examples, strict=True))
     ]
     remarks = [*labelled.remarks, *describe_warnings(predictions)]
@@ -97,3 +106,29 @@ def _match_rows(gold: Examples, predicted: Sequence[Row]) -> tuple[list[Row | No
     known = set(map(str, gold_ids))
     unknown = [row for name, row in by_id.items() if name not in known]
     return [by_id.get(str(gold_id)) for gold_id in gold_ids], unknown
+
+
+def _on_text(predicted: Row, gold: Row, labels: str) -> Row:
+    """The prediction with the offsets of its spans in the text of the gold row."""
+    text, words, gold_words = predicted.values.get("text"), predicted.values.get("words"), gold.values.get("words")
+    if labels not in _SPAN_FIELDS or not isinstance(text, str) or text == gold.values["text"]:
+        return predicted
+    if isinstance(words, list) and isinstance(gold_words, list) and len(words) != len(gold_words):
+        cause = f"{len(words)} words, but the example in {gold.path}:{gold.line} has {len(gold_words)}"
+        raise predicted.error(cause, "predict every word")
+    try:
+        moved = _moved(predicted.values[_SPAN_FIELDS[labels]], words, gold_words)
+    except (KeyError, TypeError, ValueError):  # one has no words, or a span does not begin and end with a word
+        cause = f"the text is not that of the example in {gold.path}:{gold.line}"
+        raise predicted.error(cause, "offsets count characters of the gold text") from None
+    return replace(predicted, values={**predicted.values, "text": gold.values["text"], _SPAN_FIELDS[labels]: moved})
+
+
+def _moved(spans: Any, words: Any, gold_words: Any) -> list[Any]:  # noqa: ANN401 (anything JSON holds)
+    """Spans or clusters of words as spans of the gold words with the same indices."""
+    pairs = [(tuple(word), tuple(gold_word)) for word, gold_word in zip(words, gold_words, strict=True)]
+    starts = {start: gold_start for (start, _), (gold_start, _) in pairs}
+    ends = {end: gold_end for (_, end), (_, gold_end) in pairs}
+    if all(isinstance(span, Mapping) for span in spans):
+        return [{**span, "start": starts[span["start"]], "end": ends[span["end"]]} for span in spans]
+    return [[[starts[start], ends[end]] for start, end in cluster] for cluster in spans]
