@@ -11,7 +11,8 @@ Supported annotations: `bool`, `int`, `float`, `str`, `Literal[…]`, `X | None`
     dropout: Annotated[float, AtLeast(0), Below(1)] = 0.1
     stride: Annotated[int, AtLeast(1)] | None = None
 
-A dataclass that derives from `Bounded` checks its bounds when it is constructed, in Python or from a file.
+A dataclass that derives from `Bounded` checks its bounds when it is constructed, in Python or from a file. A number
+without an upper bound of its own is at most 2^31 - 1. The type of a seed is `Seed`.
 """
 
 import dataclasses
@@ -29,6 +30,8 @@ from spanlab.strict_parsing import parse_yaml
 
 Config = TypeVar("Config")
 KeyPath = tuple[str, ...]
+_LARGEST = 2**31 - 1
+"""The bound of numbers that have no bound of their own."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -64,7 +67,7 @@ class Bound:
         return type(self).compare(value, self.limit)
 
     def __str__(self) -> str:
-        return f"{self.words} {self.limit:g}"
+        return f"{self.words} {self.limit:{',' if self.limit >= 1e6 else 'g'}}"
 
 
 class AtLeast(Bound):
@@ -91,6 +94,10 @@ class Below(Bound):
     words, compare = "below", operator.lt
 
 
+Seed = Annotated[int, AtLeast(0), AtMost(2**63 - 1)]
+"""What the generators of torch and NumPy both take."""
+
+
 class Bounded:
     """Base of dataclasses whose numbers have bounds, which are checked on construction.
 
@@ -100,6 +107,8 @@ class Bounded:
     def __post_init__(self) -> None:
         for name, hint in _hints(type(self)).items():
             _check_bounds(hint, getattr(self, name), (name,), Source())
+            if not _has_upper_bound(hint):
+                _check_size(getattr(self, name), name)
 
 
 def read_yaml(path: str | Path) -> tuple[dict[str, Any], Source]:
@@ -162,7 +171,7 @@ def parse_overrides(overrides: Sequence[str]) -> dict[str, Any]:
             values[key], _ = parse_yaml(text)
         except ConfigError as error:
             cause = f"cannot read the value of {clip_repr(override)}: {error.cause}"
-            raise ConfigError(cause, fix="quote it as YAML would") from None
+            raise ConfigError(cause, fix="write a number, true, false, null or text, quoted as in YAML") from None
     return nested(values)
 
 
@@ -371,6 +380,21 @@ def _float(value: Any) -> float | None:  # noqa: ANN401
         return None
     except OverflowError:
         return math.inf
+
+
+def _has_upper_bound(hint: Any) -> bool:  # noqa: ANN401
+    return isinstance(hint, AtMost | Below) or any(
+        _has_upper_bound(inner) for inner in (*get_args(hint), *getattr(hint, "__metadata__", ()))
+    )
+
+
+def _check_size(value: Any, name: str) -> None:  # noqa: ANN401
+    """Raise at a number that no setting has, which would overflow somewhere in a library."""
+    if isinstance(value, int | float) and not abs(value) <= _LARGEST:
+        raise ConfigError(f"'{name}' is {clip_repr(value)}; it must be at most {_LARGEST:,}")
+    if isinstance(value, tuple):
+        for item in value:
+            _check_size(item, name)
 
 
 def _hints(cls: type) -> dict[str, Any]:

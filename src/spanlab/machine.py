@@ -80,7 +80,7 @@ def examine(*, ask_hub: bool = True) -> MachineReport:
     """Report on this machine; takes about a second, and up to five more if the hub is asked."""
     versions = {name: _version(name) for name in CORE}
     usable = all(versions.values())
-    memory, free_memory = _memory_gb()
+    memory, free_memory = memory_gb()
     gflops = {name: matrix_rate("cpu", name) / 1e9 for name in ("fp32", "bf16")} if usable else {}
     return MachineReport(
         usable=usable,
@@ -112,7 +112,7 @@ def describe_environment(**more: Any) -> dict[str, Any]:  # noqa: ANN401 (plain 
         "threads": _threads(),
         "devices": _devices(),
         "bf16_instructions": has_bf16_instructions(),
-        "memory_gb": _memory_gb()[0],
+        "memory_gb": memory_gb()[0],
         **more,
     }
 
@@ -253,7 +253,7 @@ def _threads() -> int:
     return torch.get_num_threads()
 
 
-def _memory_gb() -> tuple[float | None, float | None]:
+def memory_gb() -> tuple[float | None, float | None]:
     """Total and available memory; None where the system does not report it."""
     try:
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()

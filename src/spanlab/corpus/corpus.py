@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spanlab.arrays import Flags, Integers, concatenated_ranges, offsets
-from spanlab.corpus.manifest import TOKEN_COUNTS, TOKENIZER, Counts, Manifest, read_manifest
+from spanlab.corpus.manifest import MANIFEST, TOKEN_COUNTS, TOKENIZER, Counts, Manifest, read_manifest
 from spanlab.corpus.shards import Shard
 from spanlab.errors import InputError
 from spanlab.text import Tokenizer
@@ -55,6 +55,8 @@ class PreparedCorpus:
         """Open a folder that `spanlab prepare` wrote."""
         folder = Path(folder)
         manifest = read_manifest(folder)
+        if (damage := manifest.count_damage()) is not None:
+            raise InputError(damage, path=folder / MANIFEST, fix="copy the whole folder, or prepare it again")
         return cls(folder, manifest, [Shard(folder, record, manifest.token_type) for record in manifest.shards])
 
     @property

@@ -8,12 +8,12 @@ no host, no number of workers.
 import json
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from spanlab.atomic_io import sha256_of, write_atomically
-from spanlab.config import Source, from_mapping, to_mapping
+from spanlab.config import AtLeast, AtMost, Source, from_mapping, to_mapping
 from spanlab.corpus.prepare.config import PrepareConfig
-from spanlab.errors import InputError
+from spanlab.errors import InputError, clip_repr
 from spanlab.strict_parsing import read_json
 
 FORMAT = "spanlab corpus"
@@ -25,27 +25,28 @@ TOKEN_COUNTS = "token_counts.bin"
 INPUTS = "inputs.jsonl"
 INDEX = "blocks"
 """Folder of cached block indices, which can be computed again at any time."""
+Count = Annotated[int, AtLeast(0), AtMost(1 << 50)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Counts:
     """What was written and what was left out."""
 
-    tokens: int = 0
-    words: int = 0
-    sentences: int = 0
-    documents: int = 0
-    bytes: int = 0
+    tokens: Count = 0
+    words: Count = 0
+    sentences: Count = 0
+    documents: Count = 0
+    bytes: Count = 0
     """UTF-8 bytes of the documents kept, a run of white space counted as one."""
-    duplicates: int = 0
+    duplicates: Count = 0
     """Documents left out because an earlier one is the same."""
-    short: int = 0
+    short: Count = 0
     """Documents left out because they had too few tokens."""
-    cut: int = 0
+    cut: Count = 0
     """Cuts in documents that were too long."""
-    replaced: int = 0
+    replaced: Count = 0
     """Byte sequences that were not UTF-8 and were replaced."""
-    empty: int = 0
+    empty: Count = 0
     """Files that held nothing."""
 
     def __add__(self, other: "Counts") -> "Counts":
@@ -57,7 +58,7 @@ class FileRecord:
     """A file of the corpus."""
 
     file: str
-    bytes: int
+    bytes: Count
     sha256: str
 
 
@@ -66,11 +67,11 @@ class ShardRecord:
     """A shard: its file, and how many of each thing it holds (which fixes where its sections lie)."""
 
     file: str
-    bytes: int
+    bytes: Count
     sha256: str
-    tokens: int
-    sentences: int
-    documents: int
+    tokens: Annotated[int, AtLeast(1), AtMost(1 << 40)]
+    sentences: Annotated[int, AtLeast(1), AtMost(1 << 40)]
+    documents: Annotated[int, AtLeast(1), AtMost(1 << 40)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +80,7 @@ class TokenizerRecord:
 
     fingerprint: str
     kind: str
-    vocab_size: int
+    vocab_size: Annotated[int, AtLeast(1), AtMost(1 << 32)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,6 +98,16 @@ class Manifest:
     files: tuple[FileRecord, ...]
     """`token_counts.bin` (how often each id occurs, uint64) and `inputs.jsonl` (what was read, a source a line)."""
 
+    def count_damage(self) -> str | None:
+        """Where the counts of the shards do not add up to those of the corpus."""
+        if not self.shards:
+            return "it has no shards"
+        for name in ("tokens", "sentences", "documents"):
+            total = sum(getattr(record, name) for record in self.shards)
+            if total != getattr(self.counts, name):
+                return f"its shards hold {total} {name}, its counts say {getattr(self.counts, name)}"
+        return None
+
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Put the manifest in place, whole or not at all."""
@@ -112,11 +123,21 @@ def read_manifest(folder: Path) -> Manifest:
     version = mapping.get("format_version")
     if version != FORMAT_VERSION:
         raise InputError(
-            f"the corpus has format version {version!r}, this SpanLab reads {FORMAT_VERSION}",
+            f"the corpus has format version {clip_repr(version)}, this SpanLab reads {FORMAT_VERSION}",
             path=path,
             fix="prepare it again with this version: spanlab prepare … --overwrite",
         )
-    return from_mapping(Manifest, mapping, Source(path=str(path)))
+    manifest = from_mapping(Manifest, mapping, Source(path=str(path)))
+    for name in (*(shard.file for shard in manifest.shards), *(file.file for file in manifest.files)):
+        if not _is_plain_name(name):
+            cause = f"it names the file {clip_repr(name)}; the files of a corpus lie in its folder"
+            raise InputError(cause, path=path, fix="prepare the corpus again")
+    return manifest
+
+
+def _is_plain_name(name: str) -> bool:
+    """Whether a name stays within its folder on every system."""
+    return name.isprintable() and name not in {"", ".", ".."} and not set(name) & set("/\\:")
 
 
 def _read_json(folder: Path, path: Path) -> dict[str, Any]:

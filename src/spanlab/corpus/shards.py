@@ -14,6 +14,7 @@ four, keeps the number of open files down in a corpus of many shards. Documents 
 import hashlib
 import os
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -44,6 +45,7 @@ class Shard:
                 path=path,
                 fix="it was truncated, or the manifest is another corpus's: copy the whole folder, or prepare it again",
             )
+        self._path = path
         self._bytes = np.memmap(path, dtype=np.uint8, mode="r").view(np.ndarray)
         self._record, self._token_type = record, np.dtype(token_type).newbyteorder("<")
         self._starts = section_starts(record.tokens, record.sentences, record.documents, self._token_type.itemsize)
@@ -58,15 +60,22 @@ class Shard:
         """(⌈N / 8⌉,) word starts as bits, lowest first."""
         return self._section(1, -(-self._record.tokens // 8))
 
-    @property
+    @cached_property
     def sentences(self) -> NDArray[np.uint32]:
         """(S,) first token of each sentence."""
-        return self._section(2, 4 * self._record.sentences).view("<u4")
+        return self._boundaries(2, self._record.sentences, "sentences")
 
-    @property
+    @cached_property
     def documents(self) -> NDArray[np.uint32]:
         """(D,) first token of each document."""
-        return self._section(3, 4 * self._record.documents).view("<u4")
+        return self._boundaries(3, self._record.documents, "documents")
+
+    def _boundaries(self, index: int, count: int, name: str) -> NDArray[np.uint32]:
+        starts = self._section(index, 4 * count).view("<u4")
+        if starts[0] != 0 or starts[-1] >= self._record.tokens or (starts[1:] <= starts[:-1]).any():
+            fix = "see what else is with `spanlab inspect corpus --verify`, and prepare the corpus again"
+            raise InputError(f"damaged: its {name} do not follow one another", path=self._path, fix=fix)
+        return starts
 
     def _section(self, index: int, size: int) -> NDArray[np.uint8]:
         start = self._starts[index]

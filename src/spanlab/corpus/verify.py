@@ -36,7 +36,7 @@ def find_damage(folder: str | Path) -> list[Damage]:
     records: tuple[FileRecord | ShardRecord, ...] = (*manifest.shards, *manifest.files)
     causes = [(record.file, _file_damage(folder, record)) for record in records]
     causes.append((TOKENIZER, _tokenizer_damage(folder, manifest)))
-    causes.append((MANIFEST, _count_damage(manifest)))
+    causes.append((MANIFEST, manifest.count_damage()))
     return [Damage(file=file, cause=cause) for file, cause in causes if cause]
 
 
@@ -60,14 +60,6 @@ def _tokenizer_damage(folder: Path, manifest: Manifest) -> str | None:
     if fingerprint == prepared:
         return None
     return f"another tokenizer ({fingerprint[:12]}…) than the corpus was prepared with ({prepared[:12]}…)"
-
-
-def _count_damage(manifest: Manifest) -> str | None:
-    for name in ("tokens", "sentences", "documents"):
-        total = sum(getattr(record, name) for record in manifest.shards)
-        if total != getattr(manifest.counts, name):
-            return f"its shards hold {total} {name}, its counts say {getattr(manifest.counts, name)}"
-    return None
 
 
 # Statistics.

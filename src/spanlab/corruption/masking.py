@@ -43,15 +43,15 @@ class MaskingConfig(Bounded):
     law: Law = "span"
     """subword: BERT; word: whole words; span: SpanBERT; ngram: ALBERT; given: entities or noun phrases; permutation:
     XLNet, which masks nothing and reads only the `permutation` keys of this section."""
-    mixture: dict[str, float] | None = None
+    mixture: dict[str, Annotated[float, AtMost(1_000_000)]] | None = None
     """{law: share} in place of a single law: the law of each sample is drawn by these shares."""
     ratio: Annotated[float, Above(0), AtMost(0.9)] = 0.15
     rounding: Rounding = "ceil"
     """How ratio·n becomes a whole number: ceil (SpanBERT), round (BERT, ALBERT), chance (RoBERTa)."""
-    max_predictions: int | None = None
+    max_predictions: Annotated[int, AtLeast(1)] | None = None
     """The maximum number of masked tokens per block (BERT: 20 at length 128)."""
     geometric_p: Annotated[float, Above(0), AtMost(1)] = 0.2
-    max_length: Annotated[int, AtLeast(1)] = 10
+    max_length: Annotated[int, AtLeast(1), AtMost(1000)] = 10
     """The longest span, or n-gram, in units."""
     unit: Literal["word", "token"] = "word"
     """The unit of span lengths."""

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from spanlab.arrays import Flags, Integers
-from spanlab.config import AtLeast, Bounded
+from spanlab.config import AtLeast, AtMost, Bounded
 from spanlab.corpus.randomness import Draws, draw, draws, sample_keys, uniform
 from spanlab.corruption.examples import ExampleBatch, PredictionOrder, Ranks
 from spanlab.corruption.ngram import ngram_probabilities
@@ -46,7 +46,7 @@ class PermutationConfig(Bounded):
     alpha: Annotated[int, AtLeast(1)] = 6
     beta: Annotated[int, AtLeast(1)] = 1
     """About beta tokens in alpha are predicted."""
-    longest: Annotated[int, AtLeast(1)] = 5
+    longest: Annotated[int, AtLeast(1), AtMost(1000)] = 5
     """The longest n-gram."""
     unit: Literal["word", "token"] = "word"
     """The unit of n: whole words (the paper), or pieces from the start of a word on (the released code)."""

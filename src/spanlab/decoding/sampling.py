@@ -7,7 +7,6 @@ in any batch, with a cache or without.
 Shapes: B sequences, V vocabulary.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -16,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from spanlab.config import Above, AtLeast, AtMost, Below, Bounded
+from spanlab.config import Above, AtLeast, AtMost, Bounded, Seed
 from spanlab.corpus.randomness import sample_keys, uniform
 from spanlab.decoding.continuation import Continuation
 from spanlab.errors import ConfigError
@@ -29,17 +28,17 @@ Ending = Literal["stop", "length", "positions"]
 class DecodingConfig(Bounded):
     """Settings of text generation."""
 
-    max_new_tokens: Annotated[int, AtLeast(1)] = 50
-    temperature: Annotated[float, AtLeast(0), Below(math.inf)] = 1.0
+    max_new_tokens: Annotated[int, AtLeast(1), AtMost(1_000_000)] = 50
+    temperature: Annotated[float, AtLeast(0), AtMost(1_000_000)] = 1.0
     """Divisor of the logits before a token is drawn; 0 chooses the likeliest token (greedy search)."""
     top_k: Annotated[int, AtLeast(1)] | None = None
     """Draw among the k likeliest tokens only."""
     top_p: Annotated[float, Above(0), AtMost(1)] | None = None
     """Draw among the likeliest tokens whose probabilities add up to at least this (nucleus sampling)."""
-    seed: int = 0
-    beams: Annotated[int, AtLeast(1)] = 1
+    seed: Seed = 0
+    beams: Annotated[int, AtLeast(1), AtMost(1000)] = 1
     """More than 1: beam search, which needs temperature 0."""
-    length_penalty: float = 1.0
+    length_penalty: Annotated[float, AtLeast(-100), AtMost(100)] = 1.0
     """Beam search: a sequence's log-probability is divided by its length to this power; above 0 favours long ones."""
     stop_ids: tuple[int, ...] = ()
     """Tokens that end a text; they are not part of it."""

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from spanlab.config import AtLeast, Bounded
+from spanlab.config import AtLeast, AtMost, Bounded
 from spanlab.encoder.architectures import architecture_of
 from spanlab.encoder.config import EncoderConfig
 from spanlab.encoder.layers import ACTIVATIONS, Dropout, init_weights
@@ -126,9 +126,9 @@ class SpanBoundaryConfig(Bounded):
     combine: Literal["concat", "sum"] = "concat"
     """Whether the two boundary vectors are concatenated or added."""
     activation: Literal["gelu", "relu"] = "gelu"
-    max_span: Annotated[int, AtLeast(1)] | None = 20
+    max_span: Annotated[int, AtLeast(1), AtMost(10_000)] | None = 20
     """How many positions in a span have an embedding; None: the head does not know the position."""
-    position_width: Annotated[int, AtLeast(1)] = 200
+    position_width: Annotated[int, AtLeast(1), AtMost(65_536)] = 200
     """The width of those embeddings."""
 
     def __post_init__(self) -> None:

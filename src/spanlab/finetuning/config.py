@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal
 
-from spanlab.config import AtLeast, Bounded, Source, from_mapping, merge, to_mapping
+from spanlab.config import AtLeast, AtMost, Bounded, Seed, Source, from_mapping, merge, to_mapping
 from spanlab.errors import ConfigError, InputError, did_you_mean
 from spanlab.tasks.config import TaskConfig, TuningConfig
 from spanlab.tasks.table import TASKS, find_task
@@ -23,11 +23,11 @@ UNCERTAINTY_RATE = 100.0
 class SharedDataConfig(Bounded):
     """The `data` section of a multitask run; values that are given override the default of every task."""
 
-    length: Annotated[int, AtLeast(8)] | None = None
+    length: Annotated[int, AtLeast(8), AtMost(1_000_000)] | None = None
     """Tokens of a sequence, for all tasks; None: the default of each task."""
     bad_rows: Literal["refuse", "drop"] | None = None
     """Examples with a problem, for all tasks."""
-    batch_tokens: Annotated[int, AtLeast(1)] = 16384
+    batch_tokens: Annotated[int, AtLeast(1), AtMost(100_000_000)] = 16384
     """The most tokens computed at once."""
     group_by_length: bool = True
     """Draw the samples of a step from those of similar length."""
@@ -51,7 +51,7 @@ class MultitaskConfig(Bounded):
     """Add a learned task vector to every token embedding; texts are then encoded once per task."""
     choose_by: str = "mean"
     """The dev score that selects the best model: the mean over tasks, or the name of one task."""
-    seed: int = 0
+    seed: Seed = 0
     data: SharedDataConfig = field(default_factory=SharedDataConfig)
     tuning: TuningConfig = field(default_factory=TuningConfig)
     training: TrainingConfig = field(

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
-from spanlab.config import Above, AtLeast, Bounded
+from spanlab.config import Above, AtLeast, AtMost, Bounded
 from spanlab.encoder import Model
 from spanlab.finetuning.augmentation import refilled_copies
 from spanlab.finetuning.batches import TaskBatches
@@ -36,9 +36,9 @@ class TaskEntry(Bounded):
     task: str
     train: str
     dev: str | None = None
-    weight: Annotated[float, Above(0)] = 1.0
+    weight: Annotated[float, Above(0), AtMost(1_000_000)] = 1.0
     """Factor on its loss."""
-    batch_size: Annotated[int, AtLeast(1)] | None = None
+    batch_size: Annotated[int, AtLeast(1), AtMost(1_000_000)] | None = None
     """Samples per step; None: that of the run, or the published one if samples are whole documents."""
     settings: dict[str, Any] = field(default_factory=dict)
     """Keys of the task and its `data` section, as `spanlab finetune` takes them."""

@@ -34,6 +34,7 @@ from spanlab.encoder.pretrained.vocabulary import transfer_vocabulary
 from spanlab.encoder.transformers_encoder import TransformersEncoder
 from spanlab.errors import ConfigError, InputError
 from spanlab.objectives import Criterion, build_criterion
+from spanlab.pretraining.memory import check_memory
 from spanlab.pretraining.recipe import Recipe
 from spanlab.text import Tokenizer, check_model_case
 
@@ -77,6 +78,7 @@ def build_model(
         trained: list[nn.Module] = []
     else:
         initial, trained = _continue(recipe, tokenizer, init)
+        check_memory(recipe, initial.config)
     if recipe.output_bias == "unigram" and token_shares is not None:
         _start_at_unigrams(initial.criterion, trained, token_shares)
     return initial
@@ -106,8 +108,11 @@ def _tokenizer_notes(config: EncoderConfig, tokenizer: Tokenizer) -> tuple[str, 
 def _new_model(recipe: Recipe, tokenizer: Tokenizer) -> Encoder | Electra:
     if (recipe.backbone or recipe.system) == "elmo":
         shape = elmo_preset(recipe.size, vocab_size=tokenizer.vocab_size)
-        return ElmoEncoder(_change_config(shape, recipe.encoder), tokenizer.vocabulary)
+        elmo_config = _change_config(shape, recipe.encoder)
+        check_memory(recipe, elmo_config)
+        return ElmoEncoder(elmo_config, tokenizer.vocabulary)
     config = encoder_config(recipe, tokenizer)
+    check_memory(recipe, config)
     if not recipe.method.generator:
         return build_encoder(config)
     generator = recipe.generator

@@ -11,7 +11,20 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from spanlab.config import AtLeast, Below, Bounded, Source, from_mapping, merge, nested, parse_overrides, read_yaml
+from spanlab.config import (
+    Above,
+    AtLeast,
+    AtMost,
+    Below,
+    Bounded,
+    Seed,
+    Source,
+    from_mapping,
+    merge,
+    nested,
+    parse_overrides,
+    read_yaml,
+)
 from spanlab.corruption.masking import MaskingConfig
 from spanlab.encoder import EncoderConfig, SpanBoundaryConfig
 from spanlab.errors import ConfigError, did_you_mean
@@ -21,6 +34,8 @@ from spanlab.training.config import TrainingConfig
 
 BlockKind = Literal["documents", "full-sentences", "next-sentence", "sentence-order", "streams"]
 Size = Literal["tiny", "mini", "small", "base", "large"]
+_Length = Annotated[int, AtLeast(1), AtMost(1_000_000)]
+_Share = Annotated[float, AtLeast(0), AtMost(1)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,26 +43,26 @@ class DataConfig(Bounded):
     """The `data` section: how the corpus is cut into samples."""
 
     blocks: BlockKind = "documents"
-    length: int = 512
+    length: _Length = 512
     """Tokens of a sample, special tokens included."""
-    phases: tuple[tuple[float, int], ...] = ()
+    phases: tuple[tuple[_Share, _Length], ...] = ()
     """(share of the steps, length) in order, such as BERT's [[0.9, 128], [0.1, 512]]; empty: `length` throughout."""
     held_out: Annotated[float, AtLeast(0), Below(1)] = 0.01
     """The share of the corpus that is held out for evaluation."""
-    short_share: float = 0.1
+    short_share: _Share = 0.1
     """Sentence pairs: the share of documents with a random shorter target length."""
     random_for_single: bool = False
     """Sentence order: a chunk of one sentence gets a random second segment, as in ALBERT's released code."""
     spans: str | None = None
     """A JSON-lines file of spans for `masking.law: given`: {"start": 120, "end": 123}, in tokens of the corpus."""
-    streams: Annotated[int, AtLeast(1)] | None = None
+    streams: Annotated[int, AtLeast(1), AtMost(1_000_000)] | None = None
     """Streams: the number of continuous streams. None: `training.batch_size` if each step continues from the previous
     one (XLNet, ELMo), where no other number is allowed; else 1."""
-    reuse: int | None = None
+    reuse: _Length | None = None
     """Streams: the stride of blocks in tokens, and the number of tokens of a block that go into the memory (XLNet)."""
-    memory: int | None = None
+    memory: Annotated[int, AtLeast(0), AtMost(1_000_000)] | None = None
     """Streams: the number of tokens of earlier blocks in the memory; None: no memory."""
-    random_second: float | None = None
+    random_second: _Share | None = None
     """Streams with `reuse`: the rest of a block is two segments, the second a random one with this chance (XLNet)."""
     both_ways: bool = False
     """Streams: half of them are read from right to left (XLNet)."""
@@ -70,25 +85,25 @@ class DataConfig(Bounded):
 
 
 @dataclass(frozen=True, kw_only=True)
-class GeneratorSection:
+class GeneratorSection(Bounded):
     """The `generator` section: ELECTRA's second encoder."""
 
-    width_share: float = 0.25
+    width_share: Annotated[float, Above(0), AtMost(4)] = 0.25
     share_embeddings: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recipe:
+class Recipe(Bounded):
     """A system and how it is trained."""
 
     system: str
     backbone: str | None = None
     """The system whose encoder is trained; None: `system`. Any objective can be trained on any backbone."""
     size: Size = "base"
-    seed: int = 0
+    seed: Seed = 0
     data: DataConfig = field(default_factory=DataConfig)
     masking: MaskingConfig = field(default_factory=MaskingConfig)
-    objectives: dict[str, float] = field(default_factory=lambda: {"mlm": 1.0})
+    objectives: dict[str, Annotated[float, AtMost(1_000_000)]] = field(default_factory=lambda: {"mlm": 1.0})
     """A weight for each objective; 0 turns one off."""
     encoder: dict[str, Any] = field(default_factory=dict, metadata={"keys_of": EncoderConfig})
     """Changes to the backbone's `EncoderConfig`, such as {"embedding_width": 128}."""
@@ -102,6 +117,7 @@ class Recipe:
     training: TrainingConfig = field(default_factory=TrainingConfig)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for name, weight in self.objectives.items():
             if name not in OBJECTIVES:
                 raise ConfigError(f"unknown objective '{name}'{did_you_mean(name, OBJECTIVES)}")

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
-from spanlab.config import Above, AtLeast, Below, Bounded
+from spanlab.config import Above, AtLeast, AtMost, Below, Bounded, Seed
 from spanlab.text.tag_schemes import TagScheme
 from spanlab.training.config import TrainingConfig
 
@@ -24,15 +24,15 @@ class TaskDataConfig(Bounded):
     of CoNLL columns, all columns from the left, `_` to skip one."""
     tag_scheme: Literal["auto"] | TagScheme = "auto"
     """The scheme of the tags in CoNLL columns; `auto`: told by the tags of the whole file."""
-    length: Annotated[int, AtLeast(8)] = 512
+    length: Annotated[int, AtLeast(8), AtMost(1_000_000)] = 512
     """Maximum tokens of a sequence, special tokens included; at most the model's number of positions."""
-    stride: Annotated[int, AtLeast(1)] | None = None
+    stride: Annotated[int, AtLeast(1), AtMost(1_000_000)] | None = None
     """Tokens from the start of a window to the start of the next; None: half of the window's text tokens."""
     long_text: LongText = "windows"
     """Text beyond `length`: cut into windows, truncated, or an error."""
     bad_rows: Literal["refuse", "drop"] = "refuse"
     """Examples with a problem: stop at the first, or drop and count them."""
-    batch_tokens: Annotated[int, AtLeast(1)] = 4096
+    batch_tokens: Annotated[int, AtLeast(1), AtMost(100_000_000)] = 4096
     """Maximum tokens in memory at once: larger batches are split into micro-batches, with the same result. A CPU is
     not faster with more, and memory grows with it: 32 windows of 384 tokens take 7 GB in a small model."""
     group_by_length: bool = True
@@ -45,11 +45,11 @@ class TuningConfig(Bounded):
 
     freeze: Annotated[int, AtLeast(0)] = 0
     """The number of lowest layers that are frozen, with the embeddings; 0: everything is trained."""
-    lora: Annotated[int, AtLeast(0)] = 0
+    lora: Annotated[int, AtLeast(0), AtMost(65_536)] = 0
     """The rank of LoRA adapters, trained in place of the encoder's matrices; 0: none. Merged on saving."""
-    lora_alpha: float = 16.0
+    lora_alpha: Annotated[float, AtLeast(0)] = 16.0
     """The adapters' update is scaled by this over the rank."""
-    augment: Annotated[int, AtLeast(0)] = 0
+    augment: Annotated[int, AtLeast(0), AtMost(1000)] = 0
     """Copies of each training sample with some words masked and refilled by the model's own MLM head."""
     augment_share: Annotated[float, Above(0), Below(1)] = 0.15
     """The share of words refilled."""
@@ -59,7 +59,7 @@ class TuningConfig(Bounded):
 class TaskConfig(Bounded):
     """Settings of all tasks; the defaults are those of GLUE in SpanBERT's paper."""
 
-    seed: int = 0
+    seed: Seed = 0
     data: TaskDataConfig = field(default_factory=TaskDataConfig)
     tuning: TuningConfig = field(default_factory=TuningConfig)
     training: TrainingConfig = field(default_factory=lambda: TrainingConfig(lr=2e-5, batch_size=32, epochs=10.0))

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from spanlab.config import AtLeast, Bounded
+from spanlab.config import AtLeast, AtMost, Bounded
 from spanlab.errors import ConfigError, InputError, MissingExtraError
 from spanlab.text.casing import lacks_capitals
 from spanlab.text.sentencepiece import parse_sentencepiece
@@ -34,7 +34,7 @@ class TokenizerConfig(Bounded):
     """Which tokenizer to train."""
 
     kind: Kind
-    vocab_size: int
+    vocab_size: Annotated[int, AtMost(10_000_000)]
     """Including special tokens; a small text may give fewer."""
     system: System | None = None
     """Whose special tokens; None: BERT's for wordpiece, RoBERTa's for bpe, ALBERT's for unigram, ELMo's for word."""

@@ -17,26 +17,26 @@ _Beta = Annotated[float, AtLeast(0), Below(1)]
 class TrainingConfig(Bounded):
     """Length, optimiser, schedule, precision, evaluation and checkpoints of a run."""
 
-    steps: Annotated[int, AtLeast(1)] | None = None
+    steps: Annotated[int, AtLeast(1), AtMost(1_000_000_000)] | None = None
     """Optimiser steps; None: by `epochs`."""
-    epochs: Annotated[float, Above(0)] | None = None
+    epochs: Annotated[float, Above(0), AtMost(1_000_000)] | None = None
     """Passes over the training samples; one of `steps` and `epochs` must be given."""
-    batch_size: Annotated[int, AtLeast(1)] = 32
+    batch_size: Annotated[int, AtLeast(1), AtMost(1_000_000)] = 32
     """Samples a step, over all processes and micro-batches."""
-    accumulate: Annotated[int, AtLeast(1)] = 1
+    accumulate: Annotated[int, AtLeast(1), AtMost(1_000_000)] = 1
     """Micro-batches a step on each process (gradient accumulation); memory is that of one."""
     batch_warmup: Annotated[float, AtLeast(0), AtMost(1)] = 0.0
     """The share of steps over which the batch grows linearly to its size."""
 
     optimiser: Literal["adamw", "lamb", "adagrad"] = "adamw"
-    lr: Annotated[float, Above(0)] = 1e-4
+    lr: Annotated[float, Above(0), AtMost(1000)] = 1e-4
     betas: tuple[_Beta, _Beta] = (0.9, 0.999)
-    eps: Annotated[float, Above(0)] = 1e-8
+    eps: Annotated[float, Above(0), AtMost(1)] = 1e-8
     bias_correction: bool = True
     """False is BERT's own Adam."""
-    weight_decay: Annotated[float, AtLeast(0)] = 0.01
+    weight_decay: Annotated[float, AtLeast(0), AtMost(1000)] = 0.01
     decay_norms_and_biases: bool = False
-    lr_factors: dict[str, float] = field(default_factory=dict)
+    lr_factors: dict[str, Annotated[float, AtLeast(0), AtMost(1_000_000)]] = field(default_factory=dict)
     """Factors on the learning rate by prefix of the parameter name, such as {"objectives": 10}."""
     layer_decay: Annotated[float, Above(0), AtMost(1)] = 1.0
     """The learning rate of a layer is that of the layer above times this; embeddings count as the lowest layer."""
@@ -48,7 +48,7 @@ class TrainingConfig(Bounded):
     """Steps over which the learning rate rises; below 1, the share of all steps."""
     final_lr: Annotated[float, AtLeast(0), AtMost(1)] = 0.0
     """The final learning rate, as a share of `lr`."""
-    power: float = 1.0
+    power: Annotated[float, AtLeast(0), AtMost(100)] = 1.0
     """schedule=polynomial: the exponent."""
     decay_share: Annotated[float, AtLeast(0), AtMost(1)] = 0.1
     """schedule=warmup-stable-decay: the share of steps at the end over which the learning rate falls."""
@@ -58,7 +58,7 @@ class TrainingConfig(Bounded):
     precision: Precision = "auto"
     """auto: bf16 where it is faster than fp32."""
     device: Device = "auto"
-    threads: Annotated[int, AtLeast(0)] = 0
+    threads: Annotated[int, AtLeast(0), AtMost(4096)] = 0
     """CPU threads of each process; 0: torch's choice, and a resumed run keeps the number it started with."""
     parallel: Literal["ddp", "fsdp"] = "ddp"
     """With several processes: a replica of the model each (DDP), or a shard (FSDP2)."""
@@ -77,7 +77,7 @@ class TrainingConfig(Bounded):
     """Minutes after which the run writes a checkpoint and ends, to be resumed."""
     patience: Annotated[int, AtLeast(1)] | None = None
     """Evaluations without improvement after which the run ends; None: never."""
-    spike_factor: float = 3.0
+    spike_factor: Annotated[float, Above(0)] = 3.0
     """A loss above this many times its recent mean is reported."""
     track: tuple[Literal["tensorboard", "wandb", "mlflow", "trackio"], ...] = ()
     """Trackers in addition to metrics.jsonl."""

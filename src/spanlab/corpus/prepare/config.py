@@ -6,7 +6,7 @@ They are recorded in the manifest, so a corpus says how it was made.
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from spanlab.config import AtLeast, Bounded
+from spanlab.config import AtLeast, AtMost, Bounded
 from spanlab.errors import ConfigError
 
 Documents = Literal["file", "blank-line", "line"]
@@ -35,9 +35,9 @@ class PrepareConfig(Bounded):
     errors: ErrorHandling = "strict"
     shard_tokens: Annotated[int, AtLeast(1)] = 1 << 27
     """A shard is closed after the segments that reach this many tokens."""
-    segment_bytes: Annotated[int, AtLeast(1)] = 4 << 20
+    segment_bytes: Annotated[int, AtLeast(1), AtMost(1 << 30)] = 4 << 20
     """A segment ends at the first document end after this many bytes."""
-    document_bytes: Annotated[int, AtLeast(1)] = 16 << 20
+    document_bytes: Annotated[int, AtLeast(1), AtMost(1 << 30)] = 16 << 20
     """A longer document of a .txt file is cut (and counted as cut), which bounds memory."""
 
     def __post_init__(self) -> None:

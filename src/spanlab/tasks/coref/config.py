@@ -14,20 +14,20 @@ from spanlab.training.config import TrainingConfig
 class CorefLayers(Bounded):
     """The sizes of the head, and how many mentions and antecedents it keeps."""
 
-    inner_width: Annotated[int, AtLeast(1)] = 3000
+    inner_width: Annotated[int, AtLeast(1), AtMost(65_536)] = 3000
     """Width of the hidden layers of the networks that score mentions and pairs."""
     span: SpanConfig = field(default_factory=SpanConfig)
     """Candidate spans: their maximum width in word pieces, and the parts of their vectors."""
-    antecedents: Annotated[int, AtLeast(1)] = 50
+    antecedents: Annotated[int, AtLeast(1), AtMost(100_000)] = 50
     """Antecedents kept for each mention by the coarse scores."""
-    rounds: Annotated[int, AtLeast(0)] = 2
+    rounds: Annotated[int, AtLeast(0), AtMost(100)] = 2
     """Rounds of higher-order refinement."""
     mention_ratio: Annotated[float, Above(0), AtMost(1)] = 0.4
     """Mentions kept, as a share of the tokens."""
-    max_mentions: Annotated[int, AtLeast(1)] = 3900
+    max_mentions: Annotated[int, AtLeast(1), AtMost(1_000_000)] = 3900
     """Mentions kept of a stretch of text, into which long documents are split; no antecedent is further back."""
     dropout: Annotated[float, AtLeast(0), Below(1)] = 0.3
-    property_width: Annotated[int, AtLeast(1)] = 20
+    property_width: Annotated[int, AtLeast(1), AtMost(65_536)] = 20
     """The size of the embeddings of a pair's properties."""
     distance: bool = True
     """Property: how many mentions lie between."""
@@ -35,7 +35,7 @@ class CorefLayers(Bounded):
     """Property: how many segments lie between."""
     spelling: bool = False
     """Property: whether two mentions are spelled alike, or end in the same token; not in the paper."""
-    max_segments: Annotated[int, AtLeast(0)] = 3
+    max_segments: Annotated[int, AtLeast(0), AtMost(10_000)] = 3
     """Segments of a document in training, drawn at random in every epoch; 0: all of them."""
     memory_gb: Annotated[float, Above(0)] = 4.0
     """Maximum memory of this head for one document in prediction."""

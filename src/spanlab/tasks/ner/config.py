@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
-from spanlab.config import AtLeast, Below
+from spanlab.config import AtLeast, AtMost, Below
 from spanlab.tasks.config import TaskConfig
 from spanlab.tasks.spans.representation import SpanConfig
 from spanlab.training.config import TrainingConfig
@@ -22,7 +22,7 @@ class NerConfig(TaskConfig):
     """Whether entities of `head=span` may lie inside each other; None: as in the training data."""
     span: SpanConfig = field(default_factory=lambda: SpanConfig(max_width=12))
     """Candidate spans: their maximum width in units, and the parts of their vectors."""
-    inner_width: Annotated[int, AtLeast(1)] = 150
+    inner_width: Annotated[int, AtLeast(1), AtMost(65_536)] = 150
     """Width of the layer between a span's vector and its label."""
     class_weights: Literal["none", "balanced"] = "none"
     """balanced: rare tags, or labels of candidate spans, weigh more, in inverse proportion to their frequency."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
-from spanlab.config import AtLeast
+from spanlab.config import AtLeast, AtMost
 from spanlab.tasks.config import TaskConfig
 from spanlab.tasks.spans.representation import SpanConfig
 from spanlab.training.config import TrainingConfig
@@ -26,11 +26,11 @@ class RelationConfig(TaskConfig):
     """The units of candidate entities; auto: words if the training data's entities begin and end at words."""
     nested: bool | None = None
     """Whether predicted entities may lie inside each other; None: as in the training data."""
-    max_width: Annotated[int, AtLeast(1)] | None = None
+    max_width: Annotated[int, AtLeast(1), AtMost(1_000_000)] | None = None
     """The widest entity that can be predicted, in units; None: that of the training data."""
     span: SpanConfig = field(default_factory=lambda: SpanConfig(max_width=12))
     """The parts of the vectors of spans."""
-    inner_width: Annotated[int, AtLeast(1)] = 150
+    inner_width: Annotated[int, AtLeast(1), AtMost(65_536)] = 150
     """Width of the layers between vectors and labels."""
     training: TrainingConfig = field(
         # The layers of a task are initialised at random, and need a higher learning rate than the encoder.

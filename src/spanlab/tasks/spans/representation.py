@@ -21,7 +21,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from spanlab.arrays import Integers, concatenated_ranges
-from spanlab.config import AtLeast, Bounded
+from spanlab.config import AtLeast, AtMost, Bounded
 from spanlab.encoder.layers import ACTIVATIONS, Dropout, init_weights
 from spanlab.errors import ConfigError
 from spanlab.tasks.sample import SampleBatch, TensorBatch
@@ -101,13 +101,13 @@ class SpanConfig(Bounded):
 
     ends: Ends = "concatenated"
     """The first and the last token: their hidden states, through a network each, or nothing."""
-    network_width: Annotated[int, AtLeast(1)] = 150
+    network_width: Annotated[int, AtLeast(1), AtMost(65_536)] = 150
     """The output size of the two networks."""
     inside: Inside = "attention"
     """The tokens of the span: their mean, their maximum, attention over them, or nothing."""
-    width_features: Annotated[int, AtLeast(0)] = 20
+    width_features: Annotated[int, AtLeast(0), AtMost(65_536)] = 20
     """The size of the width embedding; 0: none."""
-    max_width: Annotated[int, AtLeast(1)] = 30
+    max_width: Annotated[int, AtLeast(1), AtMost(10_000)] = 30
     """The number of width embeddings; wider spans share the last."""
 
     def __post_init__(self) -> None:

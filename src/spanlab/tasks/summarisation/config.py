@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
-from spanlab.config import AtLeast
+from spanlab.config import AtLeast, AtMost
 from spanlab.errors import ConfigError
 from spanlab.tasks.config import TaskConfig
 from spanlab.training.config import TrainingConfig
@@ -57,7 +57,7 @@ class SummarisationConfig(TaskConfig):
     """Whether a sentence is skipped that shares three words in a row with a better one."""
     sentence_vector: Literal["mean", "marker"] = "mean"
     """The vector of a sentence: the mean of its tokens, or a [CLS] before it, as in BERTSUM."""
-    inter_layers: Annotated[int, AtLeast(0)] = 2
+    inter_layers: Annotated[int, AtLeast(0), AtMost(100)] = 2
     """Transformer layers in which the sentences of a document attend to each other; 0: each is scored alone."""
     language: Literal["auto", "en", "zh", "ko"] = "auto"
     """How ROUGE splits words; auto goes by the script of the texts."""
