@@ -113,7 +113,7 @@ def test_another_corpus_s_manifest_is_found_out(corpus: PreparedCorpus, tmp_path
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ("", "damaged"),
+        ("", "not valid JSON: cut short; prepare the corpus again"),
         ("[1]", "this is not the manifest of a prepared corpus"),
         ('{"name": "app", "icons": []}', "this is not the manifest of a prepared corpus"),
         ({"format_version": 99}, "the corpus has format version 99, this SpanLab reads 1; prepare it again"),
@@ -160,3 +160,52 @@ def test_folders_that_are_no_corpus_say_what_to_do(tmp_path: Path) -> None:
         PreparedCorpus.open(tmp_path / "missing")
     with pytest.raises(InputError, match=r"not a prepared corpus \(no manifest.json\); make one with spanlab prepare"):
         PreparedCorpus.open(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["../x", "/etc/passwd", "a/b", "..", "", "a\\b", "C:x", "a\x00b"])
+def test_a_manifest_names_only_files_of_its_folder(corpus: PreparedCorpus, name: str) -> None:
+    path = corpus.folder / "manifest.json"
+    for section in ("shards", "files"):
+        manifest = json.loads(path.read_text())
+        manifest[section][0]["file"] = name
+        path.write_text(json.dumps(manifest))
+        with pytest.raises(InputError, match=r"manifest\.json: it names the file .*; the files of a corpus lie"):
+            PreparedCorpus.open(corpus.folder)
+
+
+@pytest.mark.parametrize("value", [-1, 1.5, "7", None, [], 2**62])
+def test_a_count_of_the_wrong_kind_is_named(corpus: PreparedCorpus, value: object) -> None:
+    path = corpus.folder / "manifest.json"
+    manifest = json.loads(path.read_text())
+    manifest["shards"][0]["tokens"] = value
+    path.write_text(json.dumps(manifest))
+    with pytest.raises(InputError, match=r"manifest\.json: .*tokens"):
+        PreparedCorpus.open(corpus.folder)
+
+
+def test_counts_must_add_up_before_anything_is_mapped(corpus: PreparedCorpus) -> None:
+    path = corpus.folder / "manifest.json"
+    manifest = json.loads(path.read_text())
+    manifest["counts"]["tokens"] += 1
+    path.write_text(json.dumps(manifest))
+    with pytest.raises(InputError, match=r"its shards hold \d+ tokens, its counts say"):
+        PreparedCorpus.open(corpus.folder)
+
+
+def test_damaged_boundaries_are_found_when_they_are_used(corpus: PreparedCorpus) -> None:
+    shard = corpus.folder / corpus.manifest.shards[0].file
+    data = bytearray(shard.read_bytes())
+    data[-4:] = b"\xff\xff\xff\xff"
+    data[-12:-8] = b"\xff\xff\xff\xff"
+    shard.write_bytes(data)
+    with pytest.raises(InputError, match=r"shard-00000\.bin: damaged: its documents do not follow one another"):
+        np.asarray(PreparedCorpus.open(corpus.folder).shards[0].documents)
+
+
+def test_ids_outside_the_vocabulary_are_found_when_they_are_read(corpus: PreparedCorpus) -> None:
+    shard = corpus.folder / corpus.manifest.shards[0].file
+    data = bytearray(shard.read_bytes())
+    data[:2] = b"\xff\xff"
+    shard.write_bytes(data)
+    with pytest.raises(InputError, match="token ids outside the vocabulary"):
+        PreparedCorpus.open(corpus.folder).read([0], [4])

@@ -4,6 +4,7 @@
 stdout. Modules named here must import quickly: torch, tokenizers and the like are imported inside the commands.
 """
 
+import errno
 import sys
 from typing import Annotated
 
@@ -95,6 +96,9 @@ def main() -> None:
             typer.echo(f"spanlab: {error.filename}: {problem}; free some space and run the command again", err=True)
             sys.exit(2)
         path = f"{error.filename}: " if error.filename else ""
+        if error.errno in {errno.EMFILE, errno.ENFILE}:
+            typer.echo(f"spanlab: {path}too many open files; raise the limit, such as with ulimit -n 4096", err=True)
+            sys.exit(2)
         typer.echo(f"spanlab: {path}{error.strerror or error}", err=True)
         sys.exit(2 if isinstance(error, _WRONG_PATH) else 1)
     except SystemExit as exit_:

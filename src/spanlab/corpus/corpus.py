@@ -110,6 +110,9 @@ class PreparedCorpus:
             shard, local = self._shards[index], positions[selected] - self._firsts["tokens"][index]
             ids[selected] = shard.tokens[local]
             words[selected] = (shard.words[local >> 3] >> (local & 7).astype(np.uint8)) & 1
+        if ids.size and ids.max() >= self.manifest.tokenizer.vocab_size:
+            fix = "find the damaged shard with `spanlab inspect corpus --verify`, and prepare the corpus again"
+            raise InputError("damaged: it holds token ids outside the vocabulary", path=self.folder, fix=fix)
         sentences = np.zeros(len(positions), np.bool_)
         counts, sentence_starts = self.starts_within("sentences", first, last)
         sentences[sentence_starts + np.repeat(offsets(lengths) - first, counts)] = True

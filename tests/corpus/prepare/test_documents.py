@@ -111,6 +111,7 @@ def test_a_null_text_is_an_empty_document(tmp_path: Path) -> None:
         ("id,text\n1,a\n2,b,c\n", 3, "the record has 3 fields, the header 2"),
         ('id,text\n1,"a\n2,b\n', 2, "a quoted field is never closed"),
         ('id,text\n1,a\n2,"b" c"d"\n', 3, "not CSV"),
+        ("id,text\r1,a\r2,b\r", 1, "not CSV: new-line character seen in unquoted field"),
     ],
 )
 @pytest.mark.parametrize("size", [1, 1 << 20])

@@ -121,9 +121,9 @@ def _json_type(value: Any) -> str:  # noqa: ANN401 (anything JSON holds)
 def _csv_documents(segment: Segment, text: str, field: str) -> Iterator[str]:
     csv.field_size_limit(max(csv.field_size_limit(), len(text) + 1))
     rows = csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline=""), strict=True)
-    columns = next(rows)
-    column = columns.index(field)
     try:
+        columns = next(rows)
+        column = columns.index(field)
         for row in rows:
             if not row:
                 continue

@@ -23,7 +23,7 @@ def csv_chunks(
     header = next(records, b"")
     if not header.strip():
         return
-    _check_column(source, field, next(csv.reader([header.decode("utf-8-sig", "replace")])))
+    _check_column(source, field, _csv_header(source, header))
     start = stop = len(header)
     line = first_line = 1 + header.count(b"\n")
     chunk: list[bytes] = []
@@ -36,6 +36,14 @@ def csv_chunks(
             start, first_line, chunk = stop, line, []
     if chunk:
         yield start, stop, first_line - header.count(b"\n"), header + b"".join(chunk)
+
+
+def _csv_header(source: Source, header: bytes) -> list[str]:
+    try:
+        return next(csv.reader([header.decode("utf-8-sig", "replace")], strict=True))
+    except csv.Error as error:
+        ends = "end the lines with a line feed, not a carriage return alone" if b"\r" in header.rstrip() else None
+        raise InputError(f"not CSV: {error}", path=source.name, line=1, fix=ends) from None
 
 
 def _csv_records(source: Source, record_bytes: int, stdin: LookAhead | None) -> Iterator[bytes]:

@@ -2,22 +2,31 @@
 
 A path enters; numbered lines, or rows, leave one at a time, so a file may be of any size. A line that is not UTF-8 is
 yielded as its error and reading continues, so that a check of the data reports all errors.
+
+A line, which has to be in memory whole, has at most 32 MB, or what the environment variable SPANLAB_MAX_LINE_MB says.
+A compressed file may not expand 200-fold, which text does not: a small file cannot fill the memory.
 """
 
 import gzip
 import lzma
+import os
 import sys
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, cast
 
-from spanlab.errors import InputError
+from spanlab.errors import InputError, clip_repr
 from spanlab.strict_parsing import parse_json
 from spanlab.tasks.formats.row import Row
 
 STDIN = "-"
 _COMPRESSED = {".gz", ".xz"}
 _BOM = b"\xef\xbb\xbf"
+_DAMAGED = (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error)
+_LINE_MB, _LINE_LIMIT = 32, "SPANLAB_MAX_LINE_MB"
+_EXPANSION, _ALWAYS_ALLOWED = 200, 64 << 20
+"""How many times its size a compressed file may expand to, and the bytes that any file may."""
 
 
 def open_bytes(path: str) -> IO[bytes]:
@@ -44,20 +53,56 @@ def read_lines(path: str) -> Iterator[tuple[int, str | InputError]]:
     """Each line without its end, numbered from 1; an error where it cannot be decoded."""
     try:
         with open_bytes(path) as file:
-            for line_number, data in enumerate(file, 1):
+            longest, largest = max_line_bytes(), _largest_content(path)
+            total, line_number = 0, 0
+            while data := file.readline(longest + 1):
+                line_number, total = line_number + 1, total + len(data)
+                if len(data) > longest:
+                    raise _too_long(path, line_number, longest)
+                if total > largest:
+                    raise _expands(path)
                 content = data.removeprefix(_BOM) if line_number == 1 else data
                 yield line_number, _decode(content.rstrip(b"\r\n"), path, line_number)
-    except (EOFError, gzip.BadGzipFile, lzma.LZMAError) as error:
+    except _DAMAGED as error:
         raise InputError(f"damaged or cut short ({error})", path=path, fix="download it again") from None
+
+
+def max_line_bytes() -> int:
+    """The longest line that is read."""
+    value = os.environ.get(_LINE_LIMIT, str(_LINE_MB))
+    if not (value.isascii() and value.isdigit() and 0 < int(value[:9]) <= 1 << 20):
+        raise InputError(f"{_LINE_LIMIT} is {clip_repr(value)}; it must be a number of megabytes")
+    return int(value) << 20
+
+
+def _largest_content(path: str) -> int:
+    """The most bytes that a file may hold."""
+    if Path(path).suffix not in _COMPRESSED or path == STDIN:
+        return sys.maxsize - 1
+    return max(_ALWAYS_ALLOWED, _EXPANSION * Path(path).stat().st_size)
+
+
+def _too_long(path: str, line: int, longest: int) -> InputError:
+    fix = f"write one example a line; if it is one, allow longer lines with {_LINE_LIMIT}={(longest >> 20) * 8}"
+    return InputError(f"the line is longer than {longest >> 20} MB", path=path, line=line, fix=fix)
+
+
+def _expands(path: str) -> InputError:
+    cause = f"expands to more than {_EXPANSION} times its size, which text does not"
+    return InputError(cause, path=path, fix="if that is what it holds, decompress it first")
 
 
 def read_text(path: str) -> str:
     """The content of a file without its byte order mark."""
     try:
         with open_bytes(path) as file:
-            data = file.read().removeprefix(_BOM)
-    except (EOFError, gzip.BadGzipFile, lzma.LZMAError) as error:
+            largest = _largest_content(path)
+            data = file.read(largest + 1)
+    except _DAMAGED as error:
         raise InputError(f"damaged or cut short ({error})", path=path, fix="download it again") from None
+    if len(data) > largest:
+        raise _expands(path)
+    data = data.removeprefix(_BOM)
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:

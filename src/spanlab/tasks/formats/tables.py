@@ -8,7 +8,7 @@ import csv
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from spanlab.errors import InputError, did_you_mean
-from spanlab.tasks.formats.lines import read_lines
+from spanlab.tasks.formats.lines import max_line_bytes, read_lines
 from spanlab.tasks.formats.row import FileShape, Row
 
 NumberedCells = tuple[int, list[str] | InputError]
@@ -37,8 +37,8 @@ def _csv_cells(path: str) -> Iterator[NumberedCells]:
                 errors.append(line)
             yield "" if isinstance(line, InputError) else line + "\n"
 
-    # A cell may hold a whole document.
-    csv.field_size_limit(1 << 30)
+    # A cell may hold a whole document, but a quote that is never closed must not make a cell of the whole file.
+    csv.field_size_limit(max_line_bytes())
     reader = csv.reader(lines(), strict=True)
     start = 1
     try:

@@ -101,9 +101,9 @@ def _document_problems(row: Row) -> Iterator[Problem]:
 
 
 def _sentence_problems(sentences: Sequence[Any]) -> Iterator[Problem]:
-    wrong = next((sentence for sentence in sentences if not isinstance(sentence, str)), None)
-    if wrong is not None:
-        yield Problem(kind="wrong type", cause=f"a sentence is {clip_repr(wrong)}; it must be text")
+    wrong = [sentence for sentence in sentences if not isinstance(sentence, str)]
+    if wrong:
+        yield Problem(kind="wrong type", cause=f"a sentence is {clip_repr(wrong[0])}; it must be text")
     elif not any(sentence.strip() for sentence in sentences):
         yield Problem(kind="no sentence", cause="the document has no sentence", fix="leave it out", empty=True)
     else:
