@@ -15,9 +15,11 @@ Everything else is an `InputError` with path, line and column. All JSON and YAML
 
 import json
 import math
+import os
 import re
 from collections import Counter
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any, Literal, NoReturn, cast, get_args
 
 import yaml
@@ -53,7 +55,9 @@ def read_json(
     """The content of a JSON file; `error` and `fix` are those of its errors. A missing file is a FileNotFoundError."""
     try:
         with Path(path).open("rb") as file:
-            data = file.read(max_bytes + 1)
+            status = os.fstat(file.fileno())
+            size = status.st_size if S_ISREG(status.st_mode) else max_bytes  # a device has no size
+            data = file.read(min(size, max_bytes) + 1)
     except FileNotFoundError:
         raise
     except OSError as problem:

@@ -78,8 +78,18 @@ def max_line_bytes() -> int:
 def _largest_content(path: str) -> int:
     """The most bytes that a file may hold."""
     if Path(path).suffix not in _COMPRESSED or path == STDIN:
-        return sys.maxsize - 1
+        return sys.maxsize
     return max(_ALWAYS_ALLOWED, _EXPANSION * Path(path).stat().st_size)
+
+
+def _read_all(file: IO[bytes], largest: int, path: str) -> bytes:
+    blocks, total = [], 0
+    while block := file.read(1 << 24):
+        blocks.append(block)
+        total += len(block)
+        if total > largest:
+            raise _expands(path)
+    return b"".join(blocks)
 
 
 def _too_long(path: str, line: int, longest: int) -> InputError:
@@ -96,12 +106,9 @@ def read_text(path: str) -> str:
     """The content of a file without its byte order mark."""
     try:
         with open_bytes(path) as file:
-            largest = _largest_content(path)
-            data = file.read(largest + 1)
+            data = _read_all(file, _largest_content(path), path)
     except _DAMAGED as error:
         raise InputError(f"damaged or cut short ({error})", path=path, fix="download it again") from None
-    if len(data) > largest:
-        raise _expands(path)
     data = data.removeprefix(_BOM)
     try:
         return data.decode("utf-8")
