@@ -7,6 +7,7 @@ import typer
 
 from spanlab.cli.options import ColumnsOption, TagSchemeOption, TaskArgument, split_columns
 from spanlab.cli.output import note, print_json, print_table
+from spanlab.errors import InputError
 
 if TYPE_CHECKING:
     from spanlab.tasks.checking import DataReport, Finding
@@ -62,6 +63,9 @@ def check(
         _print_report(report, show_all=show_all)
     if fixed is not None:
         dropped = ", ".join(f"{count} {problem}" for problem, count in fixed.dropped.items()) or "none"
+        if fix is not None and not fixed.written:
+            fix.unlink(missing_ok=True)
+            raise InputError(f"no example can be kept; dropped: {dropped}", path=file, fix="correct the file itself")
         note(f"{fix}: {fixed.written} examples, {fixed.repaired} of them repaired; dropped: {dropped}")
     elif not report.clean:
         raise typer.Exit(2)

@@ -12,7 +12,7 @@ TaskArgument = Annotated[
 ColumnsOption = Annotated[
     str | None,
     typer.Option(
-        help="Fields by column, such as review:text; for a file without header in order, such as _,label,_,text."
+        help="Fields by column or key, such as review:text; for a file without header in order, such as _,label,_,text."
     ),
 ]
 TagSchemeOption = Annotated[

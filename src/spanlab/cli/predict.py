@@ -1,7 +1,7 @@
 """`spanlab predict`: the results of a model for a file or for standard input."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -16,7 +16,7 @@ from spanlab.inference.writers import OutputFormat, add_clusters, find_format, w
 
 if TYPE_CHECKING:
     from spanlab.inference.output_file import OutputFile
-    from spanlab.inference.predictor import PredictedPortion
+    from spanlab.inference.predictor import PredictedPortion, Predictor
     from spanlab.tasks.formats.row import Row
 
 _TRIPLES = {".csv": "triples-csv", ".nt": "triples-nt"}
@@ -74,12 +74,13 @@ def predict(
         output_format = _choose_format(task_name, output, format_, redact=redact, resolve=resolve)
         beside = _choose_triples(task_name, triples, coref, resume=resume, overwrite=overwrite)
         shape = joint_shape([predictor.model.tasks[name].shape for name in names])
-        rows = read_rows(source, shape, split_columns(columns))
+        column_names = split_columns(columns) or _remembered_columns(predictor, source, names)
+        rows = read_rows(source, shape, column_names)
         if file is not None:
             made_by = describe_maker(predictor, names, output_format.name, batch_tokens)
             file.begin(made_by, model, resumable=output_format.record is not None and beside is None)
             rows = file.skip_done(rows)
-        total, first = count_rows(source, shape, split_columns(columns)), 0 if file is None else file.done
+        total, first = count_rows(source, shape, column_names), 0 if file is None else file.done
         with InputProgress("predict", total, first) as progress:
             if engine == "ray" and not joint:
                 portions = _predict_on_ray(model, names[0], rows, progress, batch_tokens, device, first, workers)
@@ -119,6 +120,14 @@ def _open_output(output: Path | None, *, resume: bool, overwrite: bool) -> "Iter
             if file.kept and "--resume" not in str(error):
                 note(f"{file.partial}: {file.kept:,} results are kept; continue with the same command and --resume")
             raise
+
+
+def _remembered_columns(predictor: "Predictor", source: str, tasks: Sequence[str]) -> tuple[str, ...]:
+    """The columns that the model was trained with, if the input has them."""
+    columns = predictor.columns_for(source, tasks)
+    for remark in predictor.remark_columns(source, columns):
+        note(remark)
+    return columns
 
 
 def _predict_on_ray(

@@ -17,7 +17,8 @@ from spanlab.errors import InputError
 from spanlab.tasks.base import AnyTask
 from spanlab.tasks.config import TaskDataConfig
 from spanlab.tasks.examples import check_known_labels, encode_inputs, read_labelled
-from spanlab.tasks.formats.row import Row
+from spanlab.tasks.formats.reading import fitting_columns
+from spanlab.tasks.formats.row import Row, joint_shape
 from spanlab.tasks.model import ALL, TaskModel, windower_for
 from spanlab.tasks.network import MultiTaskNetwork
 from spanlab.tasks.predict import compute_outputs, embed_texts, group_by_example
@@ -183,11 +184,24 @@ class Predictor:
         """The task's metrics on a labelled file."""
         name = self.model.name_of(task)
         chosen = self.model.tasks[name]
-        labelled = read_labelled(type(chosen), path, data or TaskDataConfig())
+        data = data or TaskDataConfig()
+        remembered = () if data.columns else self.columns_for(path, [name])
+        labelled = read_labelled(type(chosen), path, replace(data, columns=data.columns or remembered))
         check_known_labels(chosen, labelled)
         predicted = self.predict_portions(labelled.rows, tasks=[name], batch_tokens=batch_tokens, progress=progress)
         results = [result[name] for portion in predicted for result in portion.results]
-        return replace(chosen.score(labelled.examples, results), remarks=labelled.remarks)
+        remarks = (*self.remark_columns(path, remembered), *labelled.remarks)
+        return replace(chosen.score(labelled.examples, results), remarks=remarks)
+
+    def columns_for(self, path: str, tasks: Sequence[str]) -> tuple[str, ...]:
+        """The `data.columns` that the tasks were trained with, as far as a file has these columns."""
+        shape = joint_shape([self.model.tasks[name].shape for name in tasks])
+        trained = dict.fromkeys(column for name in tasks for column in self.model.tasks[name].config.data.columns)
+        return fitting_columns(path, shape, tuple(trained))
+
+    def remark_columns(self, path: str, columns: Sequence[str]) -> tuple[str, ...]:
+        """A remark that columns of the training file are used for another."""
+        return (f"{path}: columns as in training, {','.join(columns)}",) if columns else ()
 
     @contextmanager
     def _own_network(self) -> Iterator[MultiTaskNetwork]:

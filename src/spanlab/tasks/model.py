@@ -119,6 +119,7 @@ def describe_task(task: AnyTask, adapters: TaskAdapters | None = None) -> dict[s
         **to_mapping(task.fitted),
         "window": {"length": data.length, "stride": data.stride, "long_text": data.long_text},
         "settings": settings,
+        **({"columns": list(data.columns)} if data.columns else {}),
         **({} if adapters is None else {"own": to_mapping(adapters.config)}),
     }
 
@@ -129,7 +130,8 @@ def read_task(described: Mapping[str, Any], path: Path) -> AnyTask:
     source = Source(path=str(path))
     try:
         fitted = {name: described[name] for name in (f.name for f in fields(FittedState)) if name in described}
-        mapping = merge(described.get("settings", {}), {"data": described.get("window", {})})
+        data = {**described.get("window", {}), "columns": described.get("columns", [])}
+        mapping = merge(described.get("settings", {}), {"data": data})
         defaults = to_mapping(task_class.Config())
         config = from_mapping(task_class.Config, merge(defaults, mapping), source)
         return task_class(config, from_mapping(FittedState, fitted, source))

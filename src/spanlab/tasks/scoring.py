@@ -17,7 +17,7 @@ from spanlab.tasks.base import AnyTask
 from spanlab.tasks.config import TaskDataConfig
 from spanlab.tasks.examples import Examples, describe_warnings, read_labelled
 from spanlab.tasks.formats.lines import bare_suffix, read_text
-from spanlab.tasks.formats.reading import read_rows
+from spanlab.tasks.formats.reading import fitting_columns, read_rows
 from spanlab.tasks.formats.row import Row
 from spanlab.tasks.result import Scores
 from spanlab.tasks.table import find_task
@@ -72,7 +72,9 @@ def _read_predictions(task_class: type[AnyTask], path: str, data: TaskDataConfig
         if answers is not None:
             return answers
     rows = []
-    for row in read_rows(path, replace(task_class.shape, required=()), data.columns, data.tag_scheme):
+    shape = replace(task_class.shape, required=())
+    # `data.columns` are those of the gold file, and rarely of this one.
+    for row in read_rows(path, shape, fitting_columns(path, shape, data.columns), data.tag_scheme):
         if isinstance(row, InputError):
             raise row
         rows.append(row)

@@ -8,6 +8,7 @@ A compressed file may not expand 200-fold, which text does not: a small file can
 """
 
 import gzip
+import io
 import lzma
 import os
 import sys
@@ -32,6 +33,8 @@ _EXPANSION, _ALWAYS_ALLOWED = 200, 64 << 20
 def open_bytes(path: str) -> IO[bytes]:
     """The bytes of a file, decompressed, or of standard input."""
     if path == STDIN:
+        if sys.stdin is None:
+            raise InputError("standard input is closed", fix="name a file, or connect it with a pipe")
         return sys.stdin.buffer
     file = Path(path)
     if not file.exists():
@@ -41,6 +44,12 @@ def open_bytes(path: str) -> IO[bytes]:
     if file.suffix == ".gz":
         return cast(IO[bytes], gzip.open(path))
     return lzma.open(path) if file.suffix == ".xz" else file.open("rb")
+
+
+def peek_stdin() -> str:
+    """The beginning of standard input, which is read again later; as much of it as the buffer holds."""
+    stdin = open_bytes(STDIN)
+    return stdin.peek().decode("utf-8", "replace") if isinstance(stdin, io.BufferedReader) else ""
 
 
 def bare_suffix(path: str) -> str:

@@ -6,19 +6,20 @@ the task has, whose suffixes fit and whose sniff accepts the first lines that ar
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from spanlab.errors import InputError
+from spanlab.errors import InputError, did_you_mean
 from spanlab.tasks.formats.columns import AUTO, holds_tags, read_columns
 from spanlab.tasks.formats.conll04 import is_conll04, read_conll04
 from spanlab.tasks.formats.conll_2012 import read_conll_2012
 from spanlab.tasks.formats.gap import is_gap, read_gap
-from spanlab.tasks.formats.lines import STDIN, bare_suffix, read_json_lines, read_lines, read_texts
+from spanlab.tasks.formats.lines import STDIN, bare_suffix, peek_stdin, read_json_lines, read_lines, read_texts
 from spanlab.tasks.formats.row import FileShape, Row
 from spanlab.tasks.formats.semeval import is_semeval, read_semeval
 from spanlab.tasks.formats.squad import is_squad, read_squad
-from spanlab.tasks.formats.tables import read_csv, read_tsv
+from spanlab.tasks.formats.tables import RENAMES, first_cells, read_csv, read_renames, read_tsv
 from spanlab.tasks.formats.word_relations import is_word_relations, read_word_relations
 from spanlab.text.tag_schemes import TagScheme
 
@@ -39,6 +40,8 @@ class Format(NamedTuple):
     read: Callable[[str, FileShape, Sequence[str], TagScheme | Literal["auto"]], Rows]
     labelled: bool = True
     """Whether it can hold labels."""
+    columns: bool = True
+    """Whether `data.columns` can name its columns or keys."""
 
 
 def _by_line(accepts: Callable[[str], bool]) -> Callable[[Sequence[str], Sequence[str]], bool]:
@@ -55,6 +58,29 @@ def _table(
     return lambda path, shape, columns, scheme: read(path, shape, columns)
 
 
+def _json_lines(path: str, shape: FileShape, columns: Sequence[str], scheme: object) -> Rows:
+    """JSON lines, with keys renamed to fields as the columns of a table are; those that are named must exist."""
+    beyond_tables = [name for name in ("id", "entities", shape.labels) if name and name not in shape.fields]
+    fields = {**shape.fields, **dict.fromkeys(beyond_tables, ())}
+    renamed = read_renames(replace(shape, fields=fields), columns)
+    if columns and not renamed:
+        fix = f"write {columns[0]}:FIELD, with the fields {', '.join(fields)}"
+        raise InputError("JSON lines have keys, but data.columns (--columns) names columns by position", fix=fix)
+    first = True
+    for row in read_json_lines(path):
+        if isinstance(row, InputError) or not renamed:
+            yield row
+            continue
+        for key in renamed if first else ():
+            if key not in row.values:
+                known = ", ".join(name[:40] for name in list(row.values)[:8])
+                cause = f"no key is called '{key}'{did_you_mean(key, row.values)}; there are {known}"
+                raise row.error(cause, "correct data.columns (--columns)")
+        first = False
+        kept = {key: value for key, value in row.values.items() if key not in renamed}
+        yield replace(row, values=kept | {name: row.values[key] for key, name in renamed.items() if key in row.values})
+
+
 def _columns(path: str, shape: FileShape, columns: Sequence[str], scheme: TagScheme | Literal["auto"]) -> Rows:
     return read_columns(path, columns, scheme)
 
@@ -68,18 +94,18 @@ _begins_document = _by_line(lambda line: re.match(r"\s*#\s*begin document", line
 
 FORMATS: tuple[Format, ...] = (
     Format("CSV", None, (".csv",), None, _table(read_csv)),
-    Format("GAP", "clusters", (".tsv",), _by_line(is_gap), _by_path(read_gap)),
+    Format("GAP", "clusters", (".tsv",), _by_line(is_gap), _by_path(read_gap), columns=False),
     Format("CoNLL columns", "spans", (".tsv", *_TEXT), _are_columns, _columns),
     Format("TSV", None, (".tsv",), None, _table(read_tsv)),
-    Format("JSON lines", None, (".jsonl", ".ndjson"), None, _by_path(read_json_lines)),
-    Format("SemEval-2010 task 8", "relations", (), _by_line(is_semeval), _by_path(read_semeval)),
-    Format("CoNLL04", "relations", (), _by_line(is_conll04), _by_path(read_conll04)),
-    Format("SciERC", "relations", (), _by_line(is_word_relations), _by_path(read_word_relations)),
-    Format("SQuAD", "answers", (".json",), _by_line(is_squad), _by_path(read_squad)),
-    Format("JSON lines", None, (".json",), None, _by_path(read_json_lines)),
-    Format("CoNLL-2012", "clusters", _TEXT, _begins_document, _by_path(read_conll_2012)),
-    Format("one text a line", None, _TEXT, None, _by_path(read_texts), labelled=False),
-    Format("CoNLL-2012", "clusters", (), None, _by_path(read_conll_2012)),
+    Format("JSON lines", None, (".jsonl", ".ndjson"), None, _json_lines),
+    Format("SemEval-2010 task 8", "relations", (), _by_line(is_semeval), _by_path(read_semeval), columns=False),
+    Format("CoNLL04", "relations", (), _by_line(is_conll04), _by_path(read_conll04), columns=False),
+    Format("SciERC", "relations", (), _by_line(is_word_relations), _by_path(read_word_relations), columns=False),
+    Format("SQuAD", "answers", (".json",), _by_line(is_squad), _by_path(read_squad), columns=False),
+    Format("JSON lines", None, (".json",), None, _json_lines),
+    Format("CoNLL-2012", "clusters", _TEXT, _begins_document, _by_path(read_conll_2012), columns=False),
+    Format("one text a line", None, _TEXT, None, _by_path(read_texts), labelled=False, columns=False),
+    Format("CoNLL-2012", "clusters", (), None, _by_path(read_conll_2012), columns=False),
     Format("CoNLL columns", "spans", (), None, _columns),
 )
 
@@ -98,6 +124,9 @@ def read_rows(
     error.
     """
     file_format = find_format(path, shape, columns)
+    if columns and not file_format.columns:
+        cause = f"read as {file_format.name}, which has no columns to be named"
+        raise InputError(cause, path=path, fix="leave out data.columns (--columns)")
     if labelled and not file_format.labelled:
         fix = "use JSON lines or another format with labels"
         if shape.labels == "spans":
@@ -122,6 +151,37 @@ def count_rows(path: str, shape: FileShape, columns: Sequence[str] = ()) -> int 
         return sum(1 for _ in file_format.read(path, shape, columns, AUTO))
     except InputError:  # whoever reads the rows will raise it
         return None
+
+
+def fitting_columns(path: str, shape: FileShape, columns: Sequence[str]) -> tuple[str, ...]:
+    """As much of the `data.columns` of another file as this file has, so that they can be used for it; else empty."""
+    if not columns:
+        return ()
+    file_format = find_format(path, shape)
+    names = _first_names(path, file_format)
+    renames = [column for column in columns if RENAMES in column]
+    if renames:
+        return tuple(column for column in renames if column.rpartition(RENAMES)[0] in names)
+    # Without a header all columns are named from the left; a header that names the fields tells more.
+    has_header = all({name, *shape.fields[name]} & set(names) for name in shape.required)
+    is_table = file_format.name in {"CSV", "TSV", "CoNLL columns"}
+    return tuple(columns) if is_table and len(names) == len(columns) and not has_header else ()
+
+
+def _first_names(path: str, file_format: Format) -> Sequence[str]:
+    """The cells of a file's first line, or the keys of its first object."""
+    if file_format.name in {"CSV", "TSV"}:
+        return first_cells(path, is_csv=file_format.name == "CSV")
+    if file_format.name == "CoNLL columns":
+        line = next(iter(_first_lines(path)), "")
+        return line.split("\t") if "\t" in line else line.split()
+    if file_format.name != "JSON lines":
+        return ()
+    if path == STDIN:  # what is there of it, without consuming it
+        start = peek_stdin()
+        return re.findall(r'"([^"\\]+)"\s*:', start.partition("\n")[0])
+    row = next(read_json_lines(path), None)
+    return list(row.values) if isinstance(row, Row) else ()
 
 
 def find_format(path: str, shape: FileShape, columns: Sequence[str] = ()) -> Format:

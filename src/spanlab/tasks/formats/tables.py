@@ -19,13 +19,25 @@ RENAMES = ":"
 
 def read_tsv(path: str, shape: FileShape, columns: Sequence[str] = ()) -> Iterator[Row | InputError]:
     """The rows of a tab-separated file: a cell is everything between two tabs."""
-    cells = ((number, line if isinstance(line, InputError) else line.split("\t")) for number, line in read_lines(path))
-    return _rows(path, shape, columns, ((n, c) for n, c in cells if isinstance(c, InputError) or c != [""]))
+    return _rows(path, shape, columns, _tsv_cells(path))
 
 
 def read_csv(path: str, shape: FileShape, columns: Sequence[str] = ()) -> Iterator[Row | InputError]:
     """The rows of a comma-separated file, with quoting; a quoted cell may hold line breaks."""
     return _rows(path, shape, columns, _csv_cells(path))
+
+
+def _tsv_cells(path: str) -> Iterator[NumberedCells]:
+    for number, line in read_lines(path):
+        if line:
+            yield number, line if isinstance(line, InputError) else line.split("\t")
+
+
+def first_cells(path: str, *, is_csv: bool) -> list[str]:
+    """The cells of a table's first line; empty if it cannot be read."""
+    lines = _csv_cells(path) if is_csv else _tsv_cells(path)
+    cells = next((cells for _, cells in lines), [])
+    return [] if isinstance(cells, InputError) else cells
 
 
 def _csv_cells(path: str) -> Iterator[NumberedCells]:
@@ -55,7 +67,7 @@ def _csv_cells(path: str) -> Iterator[NumberedCells]:
 def _rows(
     path: str, shape: FileShape, columns: Sequence[str], numbered: Iterable[NumberedCells]
 ) -> Iterator[Row | InputError]:
-    renamed = _read_renames(shape, columns)
+    renamed = read_renames(shape, columns)
     columns = () if renamed else columns
     column_of: Mapping[str, int] | None = _columns_from_left(shape, columns) if columns else None
     header: tuple[str, ...] = ()
@@ -80,7 +92,7 @@ def _rows(
         yield Row(values=values, path=path, line=line, columns=header)
 
 
-def _read_renames(shape: FileShape, columns: Sequence[str]) -> dict[str, str]:
+def read_renames(shape: FileShape, columns: Sequence[str]) -> dict[str, str]:
     """Fields by column name, from entries like `review:text`; empty if `columns` names columns from the left."""
     pairs = [column.rpartition(RENAMES) for column in columns]
     if not any(separator for _, separator, _ in pairs):
