@@ -92,6 +92,31 @@ def test_threads_of_torch_are_reduced_and_never_raised(monkeypatch: pytest.Monke
     assert torch.get_num_threads() == 2
 
 
+def test_a_peak_that_is_exceeded_is_measured_again_or_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    rates = {1024: 100.0, 2048: 180.0, 4096: 150.0}
+    measured: list[int] = []
+
+    def rate(device: str, precision: str, size: int = 1024, rounds: int = 5) -> float:
+        measured.append(size)
+        return rates[size]
+
+    monkeypatch.setattr(machine, "matrix_rate", rate)
+    peak = machine.PeakRate("cpu", "fp32")
+    assert peak.share(50.0) == 0.5
+    assert measured == [1024]
+    assert peak.share(135.0) == 0.75  # of 180: the first measurement was disturbed
+    assert measured == [1024, 2048]
+    assert peak.share(181.0) is None
+    assert peak.share(10.0) is None
+    assert measured == [1024, 2048, 4096]
+
+
+def test_measuring_leaves_the_random_numbers_of_a_run_alone() -> None:
+    before = torch.get_rng_state()
+    assert machine.matrix_rate("cpu", "fp32", size=64) > 0
+    assert torch.equal(torch.get_rng_state(), before)
+
+
 def test_idle_threads_spin_briefly_unless_the_user_decides() -> None:
     code = "import os, spanlab, sys; print(os.environ.get('GOMP_SPINCOUNT'), 'torch' in sys.modules)"
     undecided = {name: value for name, value in os.environ.items() if name not in {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"}}

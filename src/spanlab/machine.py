@@ -218,7 +218,10 @@ def matrix_rate(device: str, precision: str, size: int = 1024, rounds: int = 5) 
     import torch
 
     dtypes = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp64": torch.float64}
-    a, b = (torch.randn(size, size, device=device).to(dtypes.get(precision, torch.float32)) for _ in range(2))
+    # A generator of its own: a measurement during a run must not change the random numbers of the run.
+    generator = torch.Generator(device).manual_seed(0)
+    dtype = dtypes.get(precision, torch.float32)
+    a, b = (torch.randn(size, size, device=device, generator=generator).to(dtype) for _ in range(2))
     seconds = []
     for _ in range(rounds):
         start = time.perf_counter()
@@ -227,6 +230,29 @@ def matrix_rate(device: str, precision: str, size: int = 1024, rounds: int = 5) 
             product[0, 0].item()  # waits for the device
         seconds.append(time.perf_counter() - start)
     return float(2 * size**3 / min(seconds))
+
+
+class PeakRate:
+    """The machine's peak in operations per second, as measured by products of square matrices.
+
+    A measurement beside other processes, or with matrices too small for the device, is too low. When work is faster
+    than the peak, the peak is measured again with larger matrices; if that does not explain it, it is not known.
+    """
+
+    def __init__(self, device: str, precision: str) -> None:
+        self._device, self._precision = device, precision
+        self._sizes = [4096, 2048, 1024]
+        self._rate: float | None = matrix_rate(device, precision, self._sizes.pop())
+
+    def share(self, rate: float) -> float | None:
+        """The share of the peak that `rate` operations per second are, 0 to 1; None if the peak is not known."""
+        while self._rate is not None and rate > self._rate:
+            if not self._sizes:
+                self._rate = None
+                break
+            again = matrix_rate(self._device, self._precision, self._sizes.pop(), rounds=3)
+            self._rate = max(self._rate, again)
+        return None if self._rate is None else rate / self._rate
 
 
 def _version(distribution: str) -> str | None:

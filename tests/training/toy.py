@@ -89,6 +89,7 @@ def toy_training(
     data: ToyData | None = None,
     evaluate: Callable[[ProcessContext], dict[str, float]] | None = None,
     higher_is_better: bool = False,
+    evaluation_cost: float = 0.0,
     model: Callable[[], ToyModel] = ToyModel,
     process: ProcessContext = HERE,
     **settings: Any,
@@ -101,6 +102,7 @@ def toy_training(
         export=export,
         evaluate=evaluate,
         higher_is_better=higher_is_better,
+        evaluation_cost=evaluation_cost,
     )
     config = TrainingConfig(**{"steps": 12, "lr": 0.05, "eval_every": 3, "save_every": 2, **settings})
     run = RunFolder(folder)

@@ -23,6 +23,7 @@ from spanlab.training.distributed import ProcessContext
 from spanlab.training.loop import Training
 from spanlab.training.records import Record
 from spanlab.training.run_folder import RunFolder
+from spanlab.workflows.dry_run import finetuning_dry_run
 from spanlab.workflows.finetune import FinetuningJob, finetune, resumed_job, run_job, sweep
 from tests.tasks.almanac_files import write_topics
 
@@ -253,6 +254,70 @@ def test_the_folder_knows_how_its_run_goes_on(
     whole, resumed = (load_model(tmp_path / name / "model").encoder for name in ("whole", "run"))
     for one, other in zip(whole.parameters(), resumed.parameters(), strict=True):
         assert torch.equal(one, other)
+
+
+def test_a_large_dev_file_is_scored_less_often(tiny_model: Path, files: tuple[Path, Path], tmp_path: Path) -> None:
+    files[1].write_text(files[1].read_text() * 40)
+    records = run(tiny_model, files, tmp_path / "run", training={"epochs": 2.0})
+    steps = max(record.step for record in records)
+    scored = [record.step for record in records if record.split == "dev"]
+    assert scored == [steps]
+    often = run(tiny_model, files, tmp_path / "often", training={"epochs": 2.0, "eval_every": 3})
+    assert sum(record.split == "dev" for record in often) == -(-steps // 3)
+
+
+def test_without_dev_a_share_of_the_training_file_can_be_held_out(
+    tiny_model: Path, files: tuple[Path, Path], tmp_path: Path
+) -> None:
+    without = replace(job(tiny_model, files, tmp_path / "none"), dev=None)
+    assert any("data.dev_share=0.1" in note for note in without.prepare().notes())
+    asked = replace(job(tiny_model, files, tmp_path / "run", data={"dev_share": 0.25}), dev=None)
+    result = run_job(asked)
+    assert "accuracy" in result.scores
+    count = len(files[0].read_text().splitlines())
+    lines = json.loads((tmp_path / "run" / "split.json").read_text())["dev_lines"]["classification"]
+    assert len(set(lines)) == len(lines) == -(-count // 4)
+    prepared = asked.prepare()
+    assert [row.line for row in prepared.tasks[0].dev.rows] == lines  # type: ignore[union-attr]
+    assert f"{len(lines)} of {count} training examples are held out as dev" in prepared.notes()
+    assert "25% of train.jsonl, held out" in (tmp_path / "run" / "model" / "README.md").read_text()
+    with pytest.raises(ConfigError, match=r"data\.dev_share is for runs without a dev file"):
+        job(tiny_model, files, tmp_path / "both", data={"dev_share": 0.25}).prepare()
+
+
+def test_a_model_that_only_guesses_is_told_of(tiny_model: Path, files: tuple[Path, Path], tmp_path: Path) -> None:
+    result = run_job(job(tiny_model, files, tmp_path / "run", training={"lr": 1e-9, "epochs": 1.0}))
+    (remark,) = result.remarks
+    assert remark.startswith("no better than guessing on dev: it")
+    assert remark.endswith("Try a higher training.lr (now 1e-09), more training.epochs, or more examples")
+    assert result.to_dict()["remarks"] == [remark]
+    assert run_job(job(tiny_model, files, tmp_path / "good")).remarks == ()
+
+
+def test_frozen_and_adapted_encoders_cost_less_a_step(
+    tiny_model: Path, files: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """Otherwise their share of the machine's peak would be above 100 %."""
+    flops = {}
+    for name, tuning in {"all": {}, "half": {"freeze": 1}, "frozen": {"freeze": 2}, "lora": {"lora": 2}}.items():
+        flops[name] = job(tiny_model, files, tmp_path / "run", tuning=tuning).prepare().spec.flops_per_token or 0
+    shares = {name: value / flops["all"] for name, value in flops.items()}
+    assert shares == pytest.approx({"all": 1, "half": 2 / 3, "frozen": 1 / 3, "lora": 2 / 3})
+
+
+def test_a_dry_run_estimates_the_time_and_leaves_nothing(
+    tiny_model: Path, files: tuple[Path, Path], tmp_path: Path
+) -> None:
+    estimate = finetuning_dry_run(job(tiny_model, files, tmp_path / "run"))
+    assert estimate.tasks["classification"]["labels"] == ["sport", "water"]
+    assert estimate.evaluations >= 1
+    whole = estimate.seconds_per_step * estimate.steps / 3600
+    assert whole < estimate.hours < 2 * whole
+    assert estimate.tokens_per_second > 0
+    rows = dict(estimate.rows())
+    assert rows["total time"].endswith("at this speed")
+    assert rows["steps"].startswith(f"{estimate.steps:,}, and {estimate.evaluations} evaluations")
+    assert not (tmp_path / "run").exists()
 
 
 def test_every_encoder_carries_a_task(files: tuple[Path, Path], tmp_path: Path) -> None:

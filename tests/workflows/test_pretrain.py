@@ -23,7 +23,7 @@ from spanlab.pretraining.recipe import load_recipe
 from spanlab.training import threads
 from spanlab.training.loop import Training
 from spanlab.training.records import Record
-from spanlab.workflows.pretrain import run_job
+from spanlab.workflows.pretrain import compare_to_unigrams, run_job
 from tests.pretraining.making import SMALLEST, job, make_tokenizer, prepare, write_text
 from tests.workflows.running import records
 
@@ -203,3 +203,13 @@ def test_short_models_and_shorter_texts(small_corpus: Path, tmp_path: Path) -> N
     result = run_job(job("spanbert", small_corpus, tmp_path, "training.steps=1", "data.length=8", "data.held_out=0"))
     assert (result.outcome, result.scores) == ("finished", {})
     assert "after" in json.loads((tmp_path / "fillings.json").read_text())
+
+
+def test_a_model_that_knows_no_more_than_frequencies_is_told_of(small_corpus: Path, tmp_path: Path) -> None:
+    settings = ("training.steps=1", "training.lr=1e-9", "data.held_out=0.1")
+    result = run_job(job("spanbert", small_corpus, tmp_path, *settings))
+    assert [remark.split(" is ")[0] for remark in result.remarks] == [
+        f"the model has not learned to use context yet: its held-out loss.{name}" for name in ("mlm", "sbo")
+    ]
+    assert "training.lr" in result.remarks[0]
+    assert compare_to_unigrams({"loss.mlm": 2.0, "unigram.mlm": 5.0, "loss": 2.0}) == ()

@@ -45,7 +45,9 @@ def finetune(
     add: Annotated[
         bool, typer.Option("--add", help="Add the task to a model, as name=NAME; its other tasks stay as they are.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Read and check everything without training.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check everything and run a few steps; print an estimate of the time.")
+    ] = False,
     print_config: Annotated[bool, typer.Option("--print-config", help="Print the settings and exit.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
@@ -68,7 +70,7 @@ def finetune(
 
         typer.echo(yaml.safe_dump(to_mapping(job.config), sort_keys=False, allow_unicode=True), nl=False)
     elif dry_run:
-        _dry_run(job)
+        _dry_run(job, as_json=as_json)
     elif sweep:
         _sweep(job, as_json=as_json)
     else:
@@ -106,18 +108,16 @@ def _read_job(
     return FinetuningJob(task=task, model=model, train=train, dev=files["dev"], add_as=name, config=settings, out=out)
 
 
-def _dry_run(job: "FinetuningJob") -> None:
-    run = job.prepare()
-    for line in run.notes():
+def _dry_run(job: "FinetuningJob", *, as_json: bool) -> None:
+    from spanlab.workflows.dry_run import finetuning_dry_run
+
+    estimate = finetuning_dry_run(job)
+    if as_json:
+        print_json(estimate.to_dict())
+        return
+    for line in estimate.notes:
         note(line)
-    rows: list[tuple[str, str]] = []
-    for data in run.tasks:
-        prefix = f"{data.name} " if len(run.tasks) > 1 else ""
-        dev = "none" if data.dev is None else f"{len(data.dev):,} examples"
-        rows += [(f"{prefix}train", f"{len(data.train):,} examples"), (f"{prefix}dev", dev)]
-        rows.append((f"{prefix}labels", ", ".join(data.task.fitted.labels) or "none"))
-    steps = job.config.training.total_steps(run.spec.data.steps_per_epoch)
-    print_table([*rows, ("steps", f"{steps:,}")])
+    print_table(estimate.rows(), title="dry run")
 
 
 def _run(job: "FinetuningJob") -> "RunResult":
@@ -145,4 +145,6 @@ def _sweep(job: "FinetuningJob", *, as_json: bool) -> None:
     if as_json:
         print_json({"model": model, "rates": [{"lr": outcome.lr, "score": outcome.score} for outcome in outcomes]})
         return
+    for remark in max(outcomes, key=lambda outcome: outcome.score).remarks:
+        note(remark)
     print_table([*((f"lr {outcome.lr:g}", f"{outcome.score:.2f}") for outcome in outcomes), ("model", model)])

@@ -47,6 +47,8 @@ def conclude(result: "RunResult", command: str, *, as_json: bool) -> None:
         return
     rows = [("outcome", result.outcome), ("steps", f"{result.steps:,}"), ("model", str(result.model))]
     print_table([*rows, *((f"last {name}", f"{value:.4g}") for name, value in result.scores.items())])
+    for remark in result.remarks:
+        note(remark)
     note(f"report: {result.folder / 'report.html'}")
     if result.outcome == "time limit":
         note(f"time limit reached; {_way_on(command, str(result.folder))}")

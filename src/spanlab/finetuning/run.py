@@ -8,6 +8,8 @@
 With several tasks the best model is chosen by the mean of their primary dev scores, or by the score of one of them.
 """
 
+import math
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -35,7 +37,7 @@ from spanlab.tasks.sample import SampleBatch
 from spanlab.text import Tokenizer
 from spanlab.training.config import TrainingConfig
 from spanlab.training.distributed import ProcessContext
-from spanlab.training.spec import TrainingSpec
+from spanlab.training.spec import TrainingSpec, evaluation_cost
 
 COMBINED = "combined"
 """The dev metric that the best model of a multitask run is chosen by."""
@@ -82,6 +84,8 @@ class FinetuningRun:
         for data in self.tasks:
             data.make_samples(base, self.tokenizer)
         self.network = self._build_network(embedding=embedding)
+        self._best_score = -math.inf
+        self._remarks: tuple[str, ...] = ()
         self.spec = self._build_spec()
 
     @property
@@ -146,7 +150,19 @@ class FinetuningRun:
             shard_layers=Block,
             flops_per_token=self._passes() * self.encoder.flops_per_token(mean_length),
             find_unused_parameters=self._from_list,
+            evaluation_cost=evaluation_cost(*self._evaluation_tokens()),
         )
+
+    def _evaluation_tokens(self) -> tuple[int, float, float]:
+        """Tokens of an evaluation, mean tokens of a step, and passes of a step, as `evaluation_cost` takes them."""
+        steps = sum(data.batches().steps_per_epoch for data in self.tasks)
+        step_tokens = sum(sample.tokens for data in self.tasks for sample in data.samples) / steps
+        return sum(data.held_out_tokens() for data in self._scored), step_tokens, self._passes()
+
+    def evaluation_cost(self) -> float:
+        """The cost of an evaluation in training steps, even if it is negligible."""
+        held_out_tokens, step_tokens, passes = self._evaluation_tokens()
+        return held_out_tokens / (passes * step_tokens)
 
     @property
     def _from_list(self) -> bool:
@@ -154,15 +170,26 @@ class FinetuningRun:
         return isinstance(self.config, MultitaskConfig)
 
     def _passes(self) -> float:
-        """Cost of a step in forward passes; gradients of a frozen encoder are only needed for adapters inside it."""
+        """Cost of a step in forward passes: one for the activations and one for the weights where these are trained.
+
+        Gradients of a frozen encoder are only needed for adapters inside it.
+        """
+        tuning, layers = self._shared.tuning, self.encoder.config.layers
         if self._add_as is None:
-            return 3.0
+            trained = 1 - min(tuning.freeze, layers) / max(1, layers)
+            return 1.0 + (1.0 if tuning.lora else 2.0) * trained
         adapters = self.network.adapters(self._add_as)
         return 2.0 if adapters is not None and adapters.changes_hidden_states else 1.0
 
     def evaluate(self, process: ProcessContext) -> dict[str, float]:
         """Dev scores, after thresholds are tuned; for a list `NAME/METRIC` and what the best model is chosen by."""
         scores = {data.name: data.evaluate(self.network, process).metrics for data in self._scored}
+        combined = self._combine(scores)
+        if combined[self.spec.primary] >= self._best_score:
+            self._best_score, self._remarks = combined[self.spec.primary], self._compare_to_baselines()
+        return combined
+
+    def _combine(self, scores: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
         if not self._from_list:
             return dict(scores[self.tasks[0].name])
         primary = {}
@@ -172,6 +199,23 @@ class FinetuningRun:
         chosen = primary.values() if self._shared.choose_by == "mean" else [primary[self._shared.choose_by]]
         named = {f"{name}/{metric}": value for name, metrics in scores.items() for metric, value in metrics.items()}
         return {**named, COMBINED: sum(chosen) / len(chosen)}
+
+    def _compare_to_baselines(self) -> tuple[str, ...]:
+        remarks = []
+        for data in self._scored:
+            remark = data.baseline_remark()
+            if remark is not None:
+                name = f"{data.name}: " if self._from_list else ""
+                lr = self._shared.training.lr
+                remarks.append(
+                    f"{name}no better than guessing on dev: {remark}. Try a higher training.lr (now {lr:g}), "
+                    "more training.epochs, or more examples"
+                )
+        return tuple(remarks)
+
+    def remarks(self) -> tuple[str, ...]:
+        """Remarks for the user after the run, about the best model of this session."""
+        return self._remarks
 
     def export(self, network: nn.Module, folder: Path) -> None:
         """Write a model folder with its card; `network` is that of this run or an unsharded copy of it."""

@@ -11,11 +11,15 @@ from typing import Annotated, Any
 
 from spanlab.config import Above, AtLeast, AtMost, Bounded
 from spanlab.encoder import Model
+from spanlab.errors import ConfigError
 from spanlab.finetuning.augmentation import refilled_copies
+from spanlab.finetuning.baselines import compare_to_baseline
 from spanlab.finetuning.batches import TaskBatches
+from spanlab.finetuning.dev_split import split_examples
 from spanlab.tasks.card import CardFacts
 from spanlab.tasks.config import TaskConfig
 from spanlab.tasks.examples import Examples, check_known_labels, encode_examples, fit_task, read_labelled
+from spanlab.tasks.generation import GenerationConfig
 from spanlab.tasks.model import windower_for
 from spanlab.tasks.network import MultiTaskNetwork
 from spanlab.tasks.predict import compute_outputs, group_by_example
@@ -54,8 +58,14 @@ class TaskData:
         self.train = read_labelled(task_class, entry.train, config.data)
         self.task = fit_task(task_class, config, self.train)
         self.dev = None if entry.dev is None else read_labelled(task_class, entry.dev, config.data)
+        self.dev_is_split = config.data.dev_share > 0
+        """Whether dev is a part of the training file."""
         if self.dev is not None:
+            if self.dev_is_split:
+                raise ConfigError("data.dev_share is for runs without a dev file", fix="leave out one of the two")
             check_known_labels(self.task, self.dev)
+        elif self.dev_is_split:
+            self.train, self.dev = split_examples(self.train, task_class.shape, config.data.dev_share, config.seed)
         self.samples: list[Sample] = []
         self.scores: Scores | None = None
         """Scores of the last evaluation on dev."""
@@ -95,14 +105,26 @@ class TaskData:
             sources=[f"{Path(self.train.path).name}:{row.line}" for row in self.train.rows],
         )
 
-    def evaluate(self, network: MultiTaskNetwork, process: ProcessContext) -> Scores:
-        """Scores on dev, after thresholds are tuned on it."""
+    def held_out_tokens(self) -> int:
+        """Tokens that an evaluation reads and generates."""
+        if self.dev is None:
+            return 0
+        generated = self.config.max_new_tokens * len(self.dev) if isinstance(self.config, GenerationConfig) else 0
+        return sum(sample.tokens for sample in self._encoded_dev()) + generated
+
+    def _encoded_dev(self) -> Sequence[Sample]:
         assert self.dev is not None
         if self._dev_samples is None:
             self._dev_samples = self._encode(self.dev, labelled=False)
-        samples = {self.name: self._dev_samples}
+        return self._dev_samples
+
+    def evaluate(self, network: MultiTaskNetwork, process: ProcessContext) -> Scores:
+        """Scores on dev, after thresholds are tuned on it."""
+        assert self.dev is not None
+        dev_samples = self._encoded_dev()
+        samples = {self.name: dev_samples}
         outputs = compute_outputs(network, samples, batch_tokens=self.config.data.batch_tokens, process=process)
-        computed = group_by_example(self.dev.examples, self._dev_samples, outputs[self.name])
+        computed = group_by_example(self.dev.examples, dev_samples, outputs[self.name])
         self.task = computed.tune(self.task)
         self._dev_results = computed.decode(self.task)
         self.scores = self.task.score(self.dev.examples, self._dev_results)
@@ -130,7 +152,22 @@ class TaskData:
             how = "truncated" if self.config.data.long_text == "truncate" else "split into windows"
             share = f"{self._long_texts} of {len(self.train)}"
             notes.append(f"{share} training texts are longer than {self._windower.length} tokens: {how}")
+        if self.dev is None:
+            notes.append(
+                "without dev the newest model is kept, however good it is; data.dev_share=0.1 holds out a tenth of "
+                "the training examples to choose the best model by"
+            )
+        elif self.dev_is_split:
+            notes.append(
+                f"{len(self.dev):,} of {len(self.train) + len(self.dev):,} training examples are held out as dev"
+            )
         return notes
+
+    def baseline_remark(self) -> str | None:
+        """A remark if the last evaluation is no better than one answer to everything."""
+        if self.dev is None or self.scores is None:
+            return None
+        return compare_to_baseline(self.dev.examples, self._dev_results, self.scores)
 
     def card_facts(self, base: str, settings: Mapping[str, object], transformers_class: str | None = None) -> CardFacts:
         """Facts for the model card; `base` is the model that was fine-tuned."""
@@ -138,11 +175,17 @@ class TaskData:
             base=Path(base).name,
             train=Path(self.train.path).name,
             examples=len(self.train),
-            dev=None if self.dev is None else Path(self.dev.path).name,
+            dev=self._dev_name(),
             dropped=self.train.dropped,
             settings=settings,
             transformers_class=transformers_class,
         )
+
+    def _dev_name(self) -> str | None:
+        if self.dev is None:
+            return None
+        name = Path(self.dev.path).name
+        return f"{self.config.data.dev_share:.0%} of {name}, held out" if self.dev_is_split else name
 
     def _encode(self, examples: Examples, *, labelled: bool) -> list[Sample]:
         assert self._windower is not None, "make_samples comes first"

@@ -94,6 +94,10 @@ class Samples:
             corpus, indices = batches[min(first + rank, len(batches) - 1)]
             yield self.corpora[corpus].batch(indices, HELD_OUT_EPOCH), first + rank < len(batches)
 
+    def held_out_samples(self) -> int:
+        """The number of samples that an evaluation scores."""
+        return sum(min(SCORED, len(split.held_out)) for split in self.splits)
+
     def _scored_batches(self) -> list[tuple[int, Integers]]:
         """(corpus, sample indices) of each held-out batch; always the same samples."""
         batches = []

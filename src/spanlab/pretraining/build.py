@@ -21,7 +21,7 @@ from spanlab.pretraining.initial_model import InitialModel, build_model
 from spanlab.pretraining.methods import PAIR_BLOCKS
 from spanlab.pretraining.recipe import Recipe
 from spanlab.pretraining.stream_batches import StreamData
-from spanlab.training.spec import TrainingSpec
+from spanlab.training.spec import TrainingSpec, evaluation_cost
 
 
 @dataclass(frozen=True)
@@ -79,6 +79,7 @@ def build_training_spec(
         evaluate=HeldOut(criterion, data.held_out) if data.held_out is not None else None,
         shard_layers=recipe.method.layer,
         flops_per_token=training_flops(criterion, recipe),
+        evaluation_cost=_evaluation_cost(recipe, data),
     )
     return spec, initial_model
 
@@ -88,6 +89,13 @@ def _token_shares(corpora: Sequence[WeightedCorpus]) -> NDArray[np.float64]:
     shares = [item.weight * (counts := item.corpus.token_counts + 1) / counts.sum() for item in corpora]
     mixed: NDArray[np.float64] = np.sum(shares, axis=0) / sum(item.weight for item in corpora)
     return mixed
+
+
+def _evaluation_cost(recipe: Recipe, data: PretrainingData | StreamData) -> float:
+    if data.held_out is None:
+        return 0.0
+    length = recipe.data.longest
+    return evaluation_cost(data.held_out.held_out_samples() * length, recipe.training.batch_size * length)
 
 
 def build_data(recipe: Recipe, corpora: Sequence[WeightedCorpus]) -> PretrainingData | StreamData:

@@ -27,6 +27,9 @@ class HeldOutSamples(Protocol):
     def held_out_batches(self, *, rank: int, world_size: int) -> Iterator[tuple[ExampleBatch, bool]]:
         """The batches of one process, and whether each counts; every process gets the same number."""
 
+    def held_out_samples(self) -> int:
+        """The number of samples that an evaluation scores."""
+
     def training_counts(self) -> Integers:
         """(V,) how often each token occurs in the training text."""
 

@@ -61,6 +61,10 @@ class HeldOutStreams:
             for group in groups:
                 yield self._examples.batch(step * self._streams + group, HELD_OUT_EPOCH), True
 
+    def held_out_samples(self) -> int:
+        """The number of samples that an evaluation scores."""
+        return self._steps * self._streams
+
     def training_counts(self) -> Integers:
         """(V,) how often each token occurs in the training text."""
         return token_counts(self._examples, *self._examples.text_ranges())

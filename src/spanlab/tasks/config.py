@@ -37,6 +37,8 @@ class TaskDataConfig(Bounded):
     not faster with more, and memory grows with it: 32 windows of 384 tokens take 7 GB in a small model."""
     group_by_length: bool = True
     """Draw the samples of a step from those of similar length."""
+    dev_share: Annotated[float, AtLeast(0), Below(1)] = 0.0
+    """The share of the training examples that is held out as dev, for a run without a dev file; drawn by the seed."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -68,9 +68,10 @@ class TrainingConfig(Bounded):
     """Decay of a moving average of the weights, which is evaluated and exported in their place; 0: off."""
 
     eval_every: Annotated[int, AtLeast(0)] = 0
-    """Steps between evaluations; 0: twenty in the run. A run with held-out data always ends with one."""
+    """Steps between evaluations; 0: twenty in the run, or as many as take a fifth of its time. A run with held-out
+    data always ends with one."""
     save_every: Annotated[int, AtLeast(0)] = 0
-    """Steps between checkpoints; 0: as often as evaluations."""
+    """Steps between checkpoints; 0: as `eval_every`, or twenty in the run."""
     keep: Annotated[int, AtLeast(1)] = 2
     """Checkpoints kept; older ones are removed."""
     time_limit: Annotated[float, Above(0)] | None = None

@@ -17,7 +17,7 @@ from torch import nn
 
 from spanlab.atomic_io import disk_problem
 from spanlab.errors import InputError
-from spanlab.machine import matrix_rate, peak_memory_gb
+from spanlab.machine import PeakRate, peak_memory_gb
 from spanlab.training.checkpoint import Progress, TrainingState, restore_snapshot, seed_process, take_snapshot
 from spanlab.training.config import TrainingConfig
 from spanlab.training.distributed import ProcessContext, reshard
@@ -25,12 +25,10 @@ from spanlab.training.interrupts import Interrupts
 from spanlab.training.malloc import MallocTrimmer
 from spanlab.training.records import Record
 from spanlab.training.run_folder import RunFolder
-from spanlab.training.spec import Batch, TrainingSpec
+from spanlab.training.spec import Batch, TrainingSpec, evaluation_interval
 from spanlab.training.train_step import LossSpikeDetector, StepResult, TrainStep
 
 Outcome = Literal["running", "finished", "patience", "time limit", "interrupted", "terminated"]
-EVALUATIONS = 20
-"""Evaluations of a run without `training.eval_every`."""
 
 
 class Training(Generic[Batch]):
@@ -52,8 +50,8 @@ class Training(Generic[Batch]):
         self.steps = config.total_steps(spec.data.steps_per_epoch)
         self.progress = Progress()
         self.outcome: Outcome = "running"
-        self._eval_every = config.eval_every or max(1, self.steps // EVALUATIONS)
-        self._save_every = config.save_every or self._eval_every
+        self._eval_every = config.eval_every or evaluation_interval(self.steps, spec.evaluation_cost)
+        self._save_every = config.save_every or config.eval_every or evaluation_interval(self.steps, 0)
         self._train_step = TrainStep(spec, config, process, self.steps, run.path)
         self._state = TrainingState(
             model=self._train_step.model,
@@ -63,7 +61,7 @@ class Training(Generic[Batch]):
             seed=seed,
         )
         self._spikes = LossSpikeDetector(config.spike_factor)
-        self._peak_rate = matrix_rate(process.device.type, process.precision) if spec.flops_per_token else 0.0
+        self._peak = PeakRate(process.device.type, process.precision) if spec.flops_per_token else None
         self.interrupts = Interrupts()
         self._run_start = self._session_start = time.perf_counter()
         seed_process(process, seed)
@@ -169,9 +167,10 @@ class Training(Generic[Batch]):
             "tokens_per_second": tokens_per_second,
             "memory_gb": peak_memory_gb(self.process.device.type),
         }
-        if self.spec.flops_per_token and self._peak_rate:
-            peak = self._peak_rate * self.process.world_size
-            metrics["peak_share"] = tokens_per_second * self.spec.flops_per_token / peak
+        if self.spec.flops_per_token and self._peak is not None:
+            rate = tokens_per_second * self.spec.flops_per_token / self.process.world_size
+            share = self._peak.share(rate)
+            metrics |= {} if share is None else {"peak_share": share}
         return result, self._record("train", metrics, notes)
 
     def _evaluate(self) -> Record:

@@ -80,7 +80,7 @@ class RunFolder:
     def begin(self, config: Mapping[str, Any]) -> None:
         """Create the folder of a new run and remove the files of an earlier one, its config last."""
         self.path.mkdir(parents=True, exist_ok=True)
-        for name in (METRICS, STATUS, ENVIRONMENT, REPORT, "fillings.json", "trackers.json"):
+        for name in (METRICS, STATUS, ENVIRONMENT, REPORT, "fillings.json", "trackers.json", "split.json"):
             (self.path / name).unlink(missing_ok=True)
         for folder in (self.checkpoints.folder, self.model, *self.path.glob("fault-step-*")):
             shutil.rmtree(folder, ignore_errors=True)

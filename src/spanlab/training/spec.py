@@ -16,6 +16,12 @@ from spanlab.objectives.objective import CriterionLoss, ObjectiveLoss
 from spanlab.training.distributed import ProcessContext
 
 Batch = TypeVar("Batch")
+EVALUATIONS = 20
+"""Evaluations of a run without `training.eval_every`, at most."""
+EVALUATION_SHARE = 0.2
+"""The share of a run's time that evaluations may take."""
+_NEGLIGIBLE_TOKENS = 50_000
+"""Evaluations that read fewer tokens than this in a whole run are not worth saving."""
 
 
 class StepData(Protocol[Batch]):
@@ -88,3 +94,28 @@ class TrainingSpec(Generic[Batch]):
     """Whether a step may leave some parameters without a gradient, such as the heads of tasks not in the batch."""
     flops_per_token: float | None = None
     """FLOPs of a training step for one token, for the share of the machine's peak."""
+    evaluation_cost: float = 0.0
+    """The cost of an evaluation in training steps; 0 if it is negligible."""
+
+
+def evaluation_cost(held_out_tokens: int, step_tokens: float, passes: float = 3.0) -> float:
+    """The cost of an evaluation in training steps, by the tokens that both read; 0 if it is a matter of seconds.
+
+    Counted, not timed: the steps at which a run is evaluated must not depend on the machine.
+
+    Args:
+        held_out_tokens: read by one evaluation.
+        step_tokens: the mean of a training step.
+        passes: the cost of a training step in forward passes.
+    """
+    if EVALUATIONS * held_out_tokens <= _NEGLIGIBLE_TOKENS:
+        return 0.0
+    return held_out_tokens / (passes * step_tokens)
+
+
+def evaluation_interval(steps: int, cost: float) -> int:
+    """Steps between evaluations of `cost` steps each: twenty in a run, fewer if they took over a fifth of its time."""
+    affordable = EVALUATIONS if not cost else int(steps * EVALUATION_SHARE / (1 - EVALUATION_SHARE) / cost)
+    if affordable >= EVALUATIONS:
+        return max(1, steps // EVALUATIONS)
+    return -(-steps // max(1, affordable))

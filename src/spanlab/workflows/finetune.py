@@ -17,8 +17,9 @@ from spanlab.errors import ConfigError, RunError
 from spanlab.finetuning.config import MULTITASK, RunConfig, resolve_run_config
 from spanlab.finetuning.multitask import read_task_list
 from spanlab.finetuning.run import FinetuningRun
-from spanlab.finetuning.task_data import TaskEntry
+from spanlab.finetuning.task_data import TaskData, TaskEntry
 from spanlab.report.run_page import Section, task_sections
+from spanlab.tasks.config import TaskConfig
 from spanlab.training.distributed import current_process, process_group
 from spanlab.training.loop import Training
 from spanlab.training.records import Record
@@ -26,6 +27,8 @@ from spanlab.training.run_folder import CONFIG, METRICS, STATUS, RunFolder, abso
 from spanlab.training.threads import choose_threads, restore_threads
 from spanlab.workflows.run import OnRecord, OnStart, RunResult, run_training, write_report
 
+SPLIT = "split.json"
+"""The lines of training files that a run holds out as dev."""
 SWEEP = "sweep"
 """The folder with the runs of a sweep."""
 LEARNING_RATES = (5e-6, 1e-5, 2e-5, 3e-5, 5e-5)
@@ -165,11 +168,26 @@ def run_job(job: FinetuningJob, *, on_start: OnStart | None = None, on_record: O
             if process.is_main and not job.resume:  # after everything is validated
                 with readable_disk_errors(folder.path, "free some space and run the command again"):
                     folder.begin(config)
+                    write_split(folder.path, run.tasks)
             process.barrier()
             notes = (*run.notes(), *thread_notes, *(training.resume() if job.resume else ()))
             if on_start is not None and process.is_main:
                 on_start(training, notes)
-            return run_training(training, config, notes, sections=lambda: _report_sections(run), on_record=on_record)
+            return run_training(
+                training,
+                config,
+                notes,
+                sections=lambda: _report_sections(run),
+                remarks=lambda scores: run.remarks(),
+                on_record=on_record,
+            )
+
+
+def write_split(folder: Path, tasks: Sequence[TaskData]) -> None:
+    """Write which lines of training files are held out as dev, if any."""
+    lines = {data.name: [row.line for row in data.dev.rows] for data in tasks if data.dev and data.dev_is_split}
+    if lines:
+        write_json(folder / SPLIT, {"dev_lines": lines})
 
 
 def _report_sections(run: FinetuningRun) -> tuple[Section, ...]:
@@ -205,6 +223,7 @@ class RateOutcome:
     lr: float
     score: float
     folder: Path
+    remarks: tuple[str, ...] = ()
 
 
 def sweep(
@@ -214,8 +233,9 @@ def sweep(
     on_record: Callable[[float, Record], None] | None = None,
 ) -> list[RateOutcome]:
     """One run per learning rate under `out/sweep`; model and metrics of the best become those of `out`."""
-    if job.dev is None and all(entry.dev is None for entry in job.entries()):
-        raise ConfigError("a sweep needs dev scores to choose by", fix="give --dev")
+    has_dev = job.dev is not None or any(entry.dev is not None for entry in job.entries())
+    if not has_dev and not (isinstance(job.config, TaskConfig) and job.config.data.dev_share):
+        raise ConfigError("a sweep needs dev scores to choose by", fix="give --dev, or data.dev_share=0.1")
     if job.resume:
         raise ConfigError("a sweep cannot be resumed", fix="start over with --overwrite")
     run = RunFolder(job.out)
@@ -225,11 +245,11 @@ def sweep(
     for lr in rates:
         folder = run.path / SWEEP / f"lr-{lr:g}"
         log = None if on_record is None else partial(on_record, lr)
-        run_job(replace(_with_rate(job, lr), out=str(folder), overwrite=True), on_record=log)
+        result = run_job(replace(_with_rate(job, lr), out=str(folder), overwrite=True), on_record=log)
         best = RunFolder(folder).read_status().best
         if best is None:
             raise RunError(f"{folder}: no dev score is a number; leave out the learning rate {lr:g}")
-        outcomes.append(RateOutcome(lr=lr, score=best.score, folder=folder))
+        outcomes.append(RateOutcome(lr=lr, score=best.score, folder=folder, remarks=result.remarks))
     chosen = max(outcomes, key=lambda outcome: outcome.score)
     run.begin(describe(_with_rate(job, chosen.lr)))
     run.put_model(partial(_copy_folder, chosen.folder / "model"))

@@ -4,7 +4,8 @@ The same function runs in one process, in each process that torchrun starts, and
 """
 
 import hashlib
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -110,7 +111,25 @@ def run_job(job: PretrainingJob, *, on_start: OnStart | None = None, on_record: 
             if on_start is not None and process.is_main:
                 on_start(training, notes)
             samples = FillMaskSamples(corpora[0].corpus, job.recipe.data.longest)
-            return run_training(training, config, notes, on_begin_and_end=samples.write, on_record=on_record)
+            return run_training(
+                training,
+                config,
+                notes,
+                on_begin_and_end=samples.write,
+                remarks=compare_to_unigrams,
+                on_record=on_record,
+            )
+
+
+def compare_to_unigrams(scores: Mapping[str, float]) -> tuple[str, ...]:
+    """A remark for each objective whose held-out loss is no better than that of token frequencies."""
+    losses = {name.removeprefix("unigram."): value for name, value in scores.items() if name.startswith("unigram.")}
+    return tuple(
+        f"the model has not learned to use context yet: its held-out loss.{name} is {scores[f'loss.{name}']:.2f}, and "
+        f"that of token frequencies alone {unigram:.2f}. Train for more training.steps, or use a higher training.lr"
+        for name, unigram in losses.items()
+        if scores.get(f"loss.{name}", -math.inf) >= unigram
+    )
 
 
 def resumed_job(

@@ -35,6 +35,8 @@ class RunResult:
     """Steps done."""
     scores: Mapping[str, float] = field(default_factory=dict)
     """Scores of the last evaluation of this session."""
+    remarks: tuple[str, ...] = ()
+    """Remarks for the user, such as a model that is no better than guessing."""
 
     @property
     def model(self) -> Path:
@@ -49,6 +51,7 @@ class RunResult:
             "outcome": self.outcome,
             "steps": self.steps,
             "scores": dict(self.scores),
+            "remarks": list(self.remarks),
         }
 
 
@@ -59,6 +62,7 @@ def run_training(
     *,
     on_begin_and_end: OnBeginAndEnd | None = None,
     sections: Callable[[], tuple[Section, ...]] = tuple,
+    remarks: Callable[[Mapping[str, float]], tuple[str, ...]] = lambda scores: (),
     on_record: Callable[[Record], None] | None = None,
 ) -> RunResult:
     """Train to the end; Ctrl-C raises KeyboardInterrupt once a checkpoint is written, or the run is finished.
@@ -69,6 +73,7 @@ def run_training(
         notes: notes for the user about the start of the run.
         on_begin_and_end: called with the model, the folder and "before" or "after" when the run begins and ends.
         sections: called at the end; additional sections of the report.
+        remarks: called at the end with the scores of the last evaluation; remarks for the user.
         on_record: called with every record, on the main process.
     """
     run = training.run
@@ -95,7 +100,13 @@ def run_training(
     if training.outcome == "terminated":  # perhaps by a signal that another process received
         raise SystemExit(128 + signal.SIGTERM)
     training.interrupts.pass_on()
-    return RunResult(folder=run.path, outcome=training.outcome, steps=training.progress.step, scores=scores)
+    return RunResult(
+        folder=run.path,
+        outcome=training.outcome,
+        steps=training.progress.step,
+        scores=scores,
+        remarks=remarks(scores),
+    )
 
 
 def _consumers(
