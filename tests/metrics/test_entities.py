@@ -14,8 +14,8 @@ from spanlab.errors import InputError
 from spanlab.metrics.entities import entity_table, score_entities, score_tags, tagged_spans
 from spanlab.text.tag_schemes import TAG_SCHEMES, TagScheme
 
-LETTERS = {"IOB1": "BI", "IOB2": "BI", "BIOES": "BIES", "BMES": "BMES"}
-ORACLES = {"IOB1": IOB1, "IOB2": IOB2, "BIOES": IOBES, "BMES": IOBES}
+LETTERS = {"IOB1": "BI", "IOB2": "BI", "BIOES": "BIES", "BILOU": "BILU", "BMES": "BMES"}
+ORACLES = {"IOB1": IOB1, "IOB2": IOB2, "BIOES": IOBES, "BILOU": IOBES, "BMES": IOBES}
 Tagged = tuple[TagScheme, list[list[str]], list[list[str]]]
 
 
@@ -39,7 +39,9 @@ def tagged(draw: st.DrawFn) -> Tagged:
 
 
 def as_seqeval(sentences: list[list[str]]) -> list[list[str]]:
-    return [[f"I{tag[1:]}" if tag.startswith("M") else tag for tag in tags] for tags in sentences]
+    """In the letters of BIOES, which both modes of seqeval know."""
+    letters = {"M": "I", "L": "E", "U": "S"}
+    return [[letters.get(tag[0], tag[0]) + tag[1:] for tag in tags] for tags in sentences]
 
 
 @given(tagged(), st.booleans())

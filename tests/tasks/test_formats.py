@@ -205,6 +205,7 @@ SPANS = [("Ada Lovelace", "PER"), ("Charles Babbage", "PER"), ("Paris", "LOC")]
         "I-PER I-PER O I-PER I-PER I-LOC",
         "B-PER I-PER O B-PER I-PER B-LOC",
         "B-PER E-PER O B-PER E-PER S-LOC",
+        "B-PER L-PER O B-PER L-PER U-LOC",
     ],
 )
 @pytest.mark.parametrize("separator", [" ", "\t"])

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from seqeval.metrics.sequence_labeling import get_entities
-from seqeval.scheme import IOB1, IOB2, IOBES, Tokens
+from seqeval.scheme import BILOU, IOB1, IOB2, IOBES, Tokens
 
 from spanlab.errors import InputError
 from spanlab.text.tag_schemes import (
@@ -20,8 +20,8 @@ from spanlab.text.tag_schemes import (
     tags_to_spans,
 )
 
-LETTERS = {"IOB1": "BI", "IOB2": "BI", "BIOES": "BIES", "BMES": "BMES"}
-ORACLES = {"IOB1": IOB1, "IOB2": IOB2, "BIOES": IOBES, "BMES": IOBES}
+LETTERS = {"IOB1": "BI", "IOB2": "BI", "BIOES": "BIES", "BILOU": "BILU", "BMES": "BMES"}
+ORACLES = {"IOB1": IOB1, "IOB2": IOB2, "BIOES": IOBES, "BILOU": BILOU, "BMES": IOBES}
 SCHEMES = st.sampled_from(TAG_SCHEMES)
 
 
@@ -52,7 +52,10 @@ def as_seqeval(tags: list[str]) -> list[str]:
 @given(schemes_and_tags())
 def test_lenient_reading_is_that_of_seqeval(drawn: tuple[TagScheme, list[str]]) -> None:
     scheme, tags = drawn
-    expected = [(start, last + 1, label) for label, start, last in get_entities(as_seqeval(tags))]
+    bioes = [
+        {"L": "E", "U": "S"}.get(tag[0], tag[0]) + tag[1:] for tag in as_seqeval(tags)
+    ]  # lenient seqeval's letters
+    expected = [(start, last + 1, label) for label, start, last in get_entities(bioes)]
     assert tags_to_spans(tags, scheme) == expected
 
 
@@ -149,8 +152,8 @@ def test_spans_that_no_tags_spell(spans: list[tuple[int, int, str]], message: st
 
 @pytest.mark.parametrize(
     ("tag", "scheme"),
-    [("E-X", "IOB2"), ("M-X", "BIOES"), ("I-X", "BMES"), ("B-", "IOB2"), ("", "IOB1"), ("BX", "IOB2"), ("O-X", "IOB2"),
-     ("PER", "BIOES")],
+    [("E-X", "IOB2"), ("M-X", "BIOES"), ("L-X", "BIOES"), ("S-X", "BILOU"), ("I-X", "BMES"), ("B-", "IOB2"),
+     ("", "IOB1"), ("BX", "IOB2"), ("O-X", "IOB2"), ("PER", "BIOES")],
 )  # fmt: skip
 def test_tags_that_are_none(tag: str, scheme: TagScheme) -> None:
     with pytest.raises(InputError, match=f"'{tag}' is not a tag of {scheme}"):
@@ -159,7 +162,7 @@ def test_tags_that_are_none(tag: str, scheme: TagScheme) -> None:
 
 def test_lenient_reading_takes_the_letters_of_any_scheme() -> None:
     assert tags_to_spans(["B-X", "M-X", "E-X", "S-X", "I-Y"], "IOB2") == [(0, 3, "X"), (3, 4, "X"), (4, 5, "Y")]
-    with pytest.raises(InputError, match="'PER' is not a tag of IOB1, IOB2, BIOES, BMES"):
+    with pytest.raises(InputError, match="'PER' is not a tag of IOB1, IOB2, BIOES, BILOU, BMES"):
         tags_to_spans(["PER"], "IOB2")
 
 
@@ -185,6 +188,7 @@ def test_a_detected_scheme_reads_what_was_written(
         ([["B-X", "M-X", "E-X", "B-X", "I-X", "E-X"]], "BMES"),
         ([["B-X", "M-X", "E-X", "B-X", "I-X", "I-X", "E-X"]], "BIOES"),
         ([["B-X", "I-X", "S-X"], ["I-X"]], "BIOES"),
+        ([["B-X", "L-X", "U-X"], ["E-X"]], "BILOU"),
     ],
 )
 def test_of_mixed_schemes_the_more_frequent(sentences: list[list[str]], scheme: TagScheme) -> None:
@@ -195,7 +199,7 @@ def test_of_mixed_schemes_the_more_frequent(sentences: list[list[str]], scheme: 
     ("sentences", "message"),
     [
         ([["I-X", "E-X"]], "convert IOE tags"),
-        ([["B-X", "L-X", "U-X"]], "'L-X' is not a tag of .* write U- as S- and L- as E-"),
+        ([["B-X", "X-X"]], "'X-X' is not a tag of IOB1, IOB2, BIOES, BILOU, BMES"),
     ],
 )
 def test_schemes_that_cannot_be_told(sentences: list[list[str]], message: str) -> None:

@@ -16,7 +16,7 @@ ColumnsOption = Annotated[
     ),
 ]
 TagSchemeOption = Annotated[
-    Literal["auto", "IOB1", "IOB2", "BIOES", "BMES"],
+    Literal["auto", "IOB1", "IOB2", "BIOES", "BILOU", "BMES"],
     typer.Option(help="Scheme of the tags in CoNLL columns; auto: told by the tags.", case_sensitive=False),
 ]
 DeviceOption = Annotated[Literal["auto", "cpu", "cuda", "mps"], typer.Option(help="Device to run on.")]

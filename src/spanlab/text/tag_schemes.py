@@ -1,9 +1,9 @@
-"""Tags of words and the spans they encode: IOB1, IOB2, BIOES and BMES.
+"""Tags of words and the spans they encode: IOB1, IOB2, BIOES, BILOU and BMES.
 
 What enters is tags such as `B-PER`; what leaves is labelled spans of words, end exclusive, and the reverse. A tag is a
 letter, a hyphen and a label, or `O`; a letter alone, as word segmenters write, has the label `_`. In IOB1 an entity
 begins with I, and with B only where it follows one of the same label; in IOB2 always with B; BIOES also marks the last
-word (E) and the only word (S); BMES is BIOES with M for I.
+word (E) and the only word (S); BILOU is BIOES with L for E and U for S, BMES with M for I.
 
 Models predict tags that no scheme allows, and published files mix schemes. Reading is therefore lenient by default, by
 the rules of conlleval that papers report and under which every scheme reads alike, and strict on request, by those of
@@ -18,13 +18,27 @@ from typing import Literal, NamedTuple, get_args
 
 from spanlab.errors import InputError
 
-TagScheme = Literal["IOB1", "IOB2", "BIOES", "BMES"]
+TagScheme = Literal["IOB1", "IOB2", "BIOES", "BILOU", "BMES"]
 TAG_SCHEMES: tuple[TagScheme, ...] = get_args(TagScheme)
 
-TAG_LETTERS: Mapping[TagScheme, str] = {"IOB1": "BI", "IOB2": "BI", "BIOES": "BIES", "BMES": "BMES"}
+TAG_LETTERS: Mapping[TagScheme, str] = {
+    "IOB1": "BI",
+    "IOB2": "BI",
+    "BIOES": "BIES",
+    "BILOU": "BILU",
+    "BMES": "BMES",
+}
 """The letters of a scheme, beside O."""
+ALL_LETTERS = "BIMESLU"
+_SAME_AS = {"L": "E", "U": "S"}
+"""Letters of BILOU, and those of BIOES in their place."""
 _NO_LABEL = "_"
-_REGULAR = {"IOB2": re.compile("BI*"), "BIOES": re.compile("S|BI*E"), "BMES": re.compile("S|BM*E")}
+_REGULAR = {
+    "IOB2": re.compile("BI*"),
+    "BIOES": re.compile("S|BI*E"),
+    "BILOU": re.compile("S|BI*E"),
+    "BMES": re.compile("S|BM*E"),
+}
 """The letters of an entity; in IOB1 they depend on the tag before it."""
 
 
@@ -97,10 +111,11 @@ def spans_to_tags(spans: Iterable[tuple[int, int, str]], length: int, scheme: Ta
 def detect_scheme(sequences: Iterable[Sequence[str]]) -> TagScheme:
     """The scheme of these sentences' tags; of several that are mixed, the one that most of them are written in.
 
-    M means BMES; E or S without M means BIOES (the two are the same where no entity has three words); an entity that
-    opens with I means IOB1, otherwise IOB2. Published files mix them (CoNLL-2003 opens two of its 23,499 entities as in
-    IOB2, submissions to WNUT-17 and the test file of Weibo NER open some as in IOB1), and conlleval reads all alike.
-    Tags that close entities and never open one are of neither scheme, and an error.
+    L or U means BILOU, M BMES, and E or S without M BIOES (the last two are the same where no entity has three words);
+    of the others, an entity that opens with I means IOB1, otherwise IOB2. Published files mix them (CoNLL-2003 opens
+    two of its 23,499 entities as in IOB2, submissions to WNUT-17 and the test file of Weibo NER open some as in IOB1),
+    and conlleval reads all alike.
+    Tags that close entities and never open one are of none of them, and an error.
     """
     seen: dict[str, str] = {}  # a letter, and the first tag that has it
     counts = Counter[str]()  # of letters, and of openings as in one IOB scheme
@@ -108,6 +123,7 @@ def detect_scheme(sequences: Iterable[Sequence[str]]) -> TagScheme:
         for index, (before, tag) in enumerate(pairwise([_OUTSIDE, *map(_parse, tags)]), 1):
             seen.setdefault(tag.letter, f"tag {index} of sentence {sentence} ('{tags[index - 1]}')")
             counts[tag.letter] += 1
+            counts["BILOU"] += tags[index - 1][0] in _SAME_AS
             counts[_scheme_of_opening(before, tag)] += 1
     if seen.keys() & set("MES"):
         if not seen.keys() & set("BS"):
@@ -115,6 +131,8 @@ def detect_scheme(sequences: Iterable[Sequence[str]]) -> TagScheme:
                 f"the tag scheme is not clear: {seen.get('E') or seen['M']} is not preceded by any B- anywhere",
                 fix="convert IOE tags to IOB2 or BIOES",
             )
+        if counts["BILOU"] > (counts["E"] + counts["S"]) / 2:
+            return "BILOU"
         return "BMES" if counts["M"] and counts["M"] >= counts["I"] else "BIOES"
     return "IOB1" if counts["IOB1"] > counts["IOB2"] else "IOB2"
 
@@ -131,12 +149,11 @@ def _parse(tag: str, scheme: TagScheme | None = None) -> _Tag:
     if tag == "O":
         return _OUTSIDE
     letter, hyphen, label = tag.partition("-")
-    allowed = TAG_LETTERS[scheme] if scheme else "BIMES"
+    allowed = TAG_LETTERS[scheme] if scheme else ALL_LETTERS
     if len(letter) != 1 or letter not in allowed or (hyphen and not label):
-        bilou = letter in {"U", "L"}
-        fix = "write U- as S- and L- as E-" if bilou else "write O, or a letter, a hyphen and a label"
+        fix = "write O, or a letter, a hyphen and a label"
         raise InputError(f"'{tag}' is not a tag of {scheme or ', '.join(TAG_SCHEMES)}", fix=fix)
-    return _Tag(letter, label or _NO_LABEL)
+    return _Tag(_SAME_AS.get(letter, letter), label or _NO_LABEL)
 
 
 def _joined(before: _Tag, tag: _Tag) -> bool:
@@ -187,5 +204,6 @@ def _letters(length: int, scheme: TagScheme, *, follows_same_label: bool) -> str
         return ("B" if follows_same_label else "I") + "I" * (length - 1)
     if scheme == "IOB2":
         return "B" + "I" * (length - 1)
-    inside = "I" if scheme == "BIOES" else "M"
-    return "S" if length == 1 else "B" + inside * (length - 2) + "E"
+    inside = "M" if scheme == "BMES" else "I"
+    last, only = ("L", "U") if scheme == "BILOU" else ("E", "S")
+    return only if length == 1 else "B" + inside * (length - 2) + last

@@ -2,7 +2,7 @@
 
 A file enters; each sentence leaves as one text with character spans. Words are joined by a space, except between
 Chinese or Japanese characters and in files that list the spaces of the text as words. Entities are those that conlleval
-finds, whatever the scheme (IOB1, IOB2, BIOES or BMES). An entity that the scheme of the file would have written
+finds, whatever the scheme (IOB1, IOB2, BIOES, BILOU or BMES). An entity that the scheme of the file would have written
 otherwise is a warning of its row; unless it is named, the scheme is detected from the tags of the whole file, so all
 sentences are read before the first row is yielded.
 """
@@ -16,10 +16,10 @@ from typing import Literal
 from spanlab.errors import InputError
 from spanlab.tasks.formats.lines import read_lines
 from spanlab.tasks.formats.row import Row, RowWarning
-from spanlab.text.tag_schemes import TAG_LETTERS, TagScheme, detect_scheme, irregular_tags, tags_to_spans
+from spanlab.text.tag_schemes import ALL_LETTERS, TAG_LETTERS, TagScheme, detect_scheme, irregular_tags, tags_to_spans
 
 AUTO: Literal["auto"] = "auto"
-_TAG = re.compile(r"O|[BIMES]-\S+|[BIMES]")
+_TAG = re.compile(rf"O|[{ALL_LETTERS}]-\S+|[{ALL_LETTERS}]")
 _DOCUMENT_START = "-DOCSTART-"
 _FIX = "write one word and its tag per line, or name the columns, such as data.columns=[word,_,_,tag]"
 
