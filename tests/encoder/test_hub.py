@@ -58,3 +58,37 @@ def test_a_hub_out_of_reach(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
     with pytest.raises(InputError, match="the hub does not answer"):
         Encoder.from_pretrained("lab/tiny")
+
+
+def test_a_folder_one_letter_away_comes_before_the_hub(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: Path
+) -> None:
+    home = tmp_path / "home"
+    for name in ("runs/tickets", "bert"):
+        (home / name).mkdir(parents=True)
+    monkeypatch.chdir(home)
+    asked = []
+    monkeypatch.setattr("huggingface_hub.snapshot_download", lambda *words, **_: asked.append(words))
+    local = {
+        "runs/tickts": r"^runs/tickts: no such model folder \(did you mean 'runs/tickets'\?\); .* the hub is not asked",
+        "runs/other": r"^runs/other: no such model folder; give .* the hub is not asked",
+        "./run/ticket": r"no such model folder \(did you mean 'runs/tickets'\?\)",
+        "a/b/c": "no such model folder; give a model folder, a run folder or a Hugging Face id$",
+        str(home / "runs" / "Tickets"): r"\(did you mean '.*/home/runs/tickets'\?\)",
+    }
+    for name, words in local.items():
+        with pytest.raises(InputError, match=words):
+            Encoder.from_pretrained(name)
+    assert not asked
+
+
+def test_the_hub_is_asked_for_what_only_resembles_a_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: Path
+) -> None:
+    (tmp_path / "tiny").mkdir()
+    (tmp_path / "labs").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert Encoder.from_pretrained("lab/tiny").config.vocab_size == 41
+    words = r"no folder 'tiny-x' here \(did you mean 'tiny'\?\), and the hub does not answer; check the path; or, for the hub"
+    with pytest.raises(InputError, match=words):
+        Encoder.from_pretrained("tiny-x")

@@ -9,6 +9,8 @@ import sys
 from typing import Annotated
 
 import typer
+import typer.main
+from typer.core import TyperGroup
 
 from spanlab.atomic_io import disk_problem
 from spanlab.cli import (
@@ -31,10 +33,13 @@ from spanlab.cli import (
     score,
     tokenizer,
 )
+from spanlab.cli.messages import explain_usage, find_command, in_words_of
 from spanlab.errors import RunError, SpanlabError
 from spanlab.version import __version__
 
 INTERRUPTED = 130
+_UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+"""Where it is defined differs among the versions of typer."""
 _WRONG_PATH = (FileNotFoundError, PermissionError, NotADirectoryError, IsADirectoryError, FileExistsError)
 
 app = typer.Typer(
@@ -83,9 +88,16 @@ def _options(
 def main() -> None:
     """Run the command line and exit with its code."""
     try:
-        app()
+        code = app(prog_name="spanlab", standalone_mode=False)
+    except _UsageError as error:
+        typer.echo(f"spanlab: {explain_usage(error, sys.argv[1:])}", err=True)
+        sys.exit(2)
+    except typer.Abort:
+        sys.exit(1)
     except SpanlabError as error:
-        typer.echo(f"spanlab: {error}", err=True)
+        group = typer.main.get_command(app)
+        command = find_command(group, sys.argv[1:]) if isinstance(group, TyperGroup) else None
+        typer.echo(f"spanlab: {in_words_of(command, str(error))}", err=True)
         sys.exit(2)
     except RunError as error:
         typer.echo(f"spanlab: {error}", err=True)
@@ -101,10 +113,9 @@ def main() -> None:
             sys.exit(2)
         typer.echo(f"spanlab: {path}{error.strerror or error}", err=True)
         sys.exit(2 if isinstance(error, _WRONG_PATH) else 1)
-    except SystemExit as exit_:
-        if exit_.code == INTERRUPTED:
-            typer.echo("spanlab: interrupted", err=True)
-        raise
+    if code == INTERRUPTED:
+        typer.echo("spanlab: interrupted", err=True)
+    sys.exit(code)
 
 
 if __name__ == "__main__":

@@ -52,8 +52,8 @@ class TaskFiles:
 
     examples: Examples
     formats: Mapping[str, Format]
-    label_of: Callable[[Passage], str | None] | None = None
-    """The label that a passage has in classification."""
+    labels_of: Callable[[Passage], set[str]] = lambda _: set()
+    """The labels of a passage that training must know, for tasks that learn a fixed set."""
 
 
 def export(
@@ -106,14 +106,13 @@ def build_files(passages: Sequence[Passage], task: str, out: Path, selection: Se
 
 
 def _learnable(passages: Sequence[Passage], files: TaskFiles) -> Sequence[Passage]:
-    """Without the dev and test passages whose label no training passage has, which fine-tuning would refuse.
+    """Without the dev and test passages with a label that no training passage has, which a model would refuse.
 
     The passages of a single language are few, so that some labels occur once.
     """
-    if files.label_of is None:
-        return passages
-    known = {files.label_of(passage) for passage in passages if passage.split == "train"}
-    return [passage for passage in passages if not known or files.label_of(passage) in known]
+    trained = [files.labels_of(passage) for passage in passages if passage.split == "train"]
+    known = set().union(*trained)
+    return [passage for passage in passages if not trained or files.labels_of(passage) <= known]
 
 
 def files_of(task: str, *, label: str | None = None) -> TaskFiles:
@@ -252,10 +251,14 @@ def titles(passages: Sequence[Passage]) -> list[Record]:
 
 
 def _task(
-    examples: Examples, *, label_of: Callable[[Passage], str | None] | None = None, **others: Format
+    examples: Examples, *, labels_of: Callable[[Passage], set[str]] = lambda _: set(), **others: Format
 ) -> TaskFiles:
     lines = Format(extension="jsonl", write=lambda passages: json_lines(examples(passages)))
-    return TaskFiles(examples=examples, formats={"jsonl": lines, **others}, label_of=label_of)
+    return TaskFiles(examples=examples, formats={"jsonl": lines, **others}, labels_of=labels_of)
+
+
+def _relation_labels(passage: Passage) -> set[str]:
+    return {relation.label for relation in passage.relations}
 
 
 def _table(examples: Examples) -> Format:
@@ -263,17 +266,17 @@ def _table(examples: Examples) -> Format:
 
 
 TASKS: Mapping[str, TaskFiles] = {
-    "classification": _task(topics, tsv=_table(topics), label_of=lambda passage: passage.topic),
+    "classification": _task(topics, tsv=_table(topics), labels_of=lambda passage: {passage.topic}),
     "similarity": _task(pairs, tsv=_table(pairs)),
     "ner": _task(entities, conll=Format(extension="conll", write=formats.conll)),
     "qa": _task(questions, squad=Format(extension="json", write=formats.squad)),
     "coref": _task(clusters, conll2012=Format(extension="conll", write=formats.conll_2012)),
-    "relation": _task(relations, semeval=Format(extension="txt", write=formats.semeval)),
+    "relation": _task(relations, labels_of=_relation_labels, semeval=Format(extension="txt", write=formats.semeval)),
     "summarisation": _task(key_sentences, summary=Format(extension="summary.jsonl", write=formats.summaries)),
     "generation": _task(titles),
 }
 # Classification has two sets of labels; topic is the default.
 CLASSIFICATION_LABELS: Mapping[str, TaskFiles] = {
     "topic": TASKS["classification"],
-    "sentiment": _task(sentiments, tsv=_table(sentiments), label_of=lambda passage: passage.sentiment),
+    "sentiment": _task(sentiments, tsv=_table(sentiments), labels_of=lambda passage: {passage.sentiment} - {None}),
 }
