@@ -64,7 +64,11 @@ BAD = {
         "classification", "b.tsv", "review_body\tstars\nfine\t1\n", "no column is called 'text'", 1
     ),
     "tsv labels under another name": Bad(
-        "classification", "b.tsv", "review\topinion\nfine\t1\n", "such as opinion:label", 2
+        "classification",
+        "b.tsv",
+        "review\topinion\nfine\t1\n",
+        "no column is called 'label'; there are review, opinion",
+        2,
     ),
     "tsv row too short": Bad("classification", "b.tsv", "text\tlabel\nfine\t1\nbad\n", "1 columns", 3),
     "tsv label is empty": Bad("classification", "b.tsv", "text\tlabel\nfine\t\n", "'label' is empty", 2),

@@ -89,6 +89,6 @@ def test_the_hub_is_asked_for_what_only_resembles_a_folder(
     (tmp_path / "labs").mkdir()
     monkeypatch.chdir(tmp_path)
     assert Encoder.from_pretrained("lab/tiny").config.vocab_size == 41
-    words = r"no folder 'tiny-x' here \(did you mean 'tiny'\?\), and the hub does not answer; check the path; or, for the hub"
+    words = r"no folder 'tiny-x' here \(did you mean 'tiny'\?\), and the hub does not answer; check the path; or, for"
     with pytest.raises(InputError, match=words):
         Encoder.from_pretrained("tiny-x")

@@ -90,7 +90,7 @@ def test_vectors(model: Predictor, tiny_model: Path) -> None:
     bare = spanlab.load(tiny_model, precision="fp32")
     assert bare.tasks == ()
     assert bare.encode(texts, data=TaskDataConfig(length=16)).shape == (3, 32)
-    with pytest.raises(InputError, match="only an encoder"):
+    with pytest.raises(InputError, match="no task: it is an encoder only; fine-tune it first: spanlab finetune"):
         bare.predict("a")
 
 

@@ -16,8 +16,9 @@ from spanlab.errors import nearest
 
 _NO_COMMAND = re.compile(r"No such command '(?P<name>.*?)'\.")
 _EXTRA = re.compile(r"Got unexpected extra arguments?(?:\(s\))? \((?P<words>.*)\)", re.DOTALL)
-_OPTION_OF_SETTING = {"data.columns": "--columns"}
+_OPTION_OF_SETTING = {"data.columns": "--columns", "data.tag_scheme": "--tag-scheme"}
 """Settings that commands without KEY=VALUE take as an option."""
+_KEEP_VALID = "or write the valid examples to a new file with spanlab data check TASK FILE --fix OUT"
 
 
 def explain_usage(error: Any, arguments: Sequence[str]) -> str:  # noqa: ANN401 (typer has no public type for it)
@@ -110,7 +111,11 @@ def find_command(group: TyperGroup, arguments: Sequence[str]) -> TyperCommand | 
 
 def in_words_of(command: TyperCommand | None, message: str) -> str:
     """A message of the library with settings named as the options that the command has for them."""
+    from spanlab.tasks.validation import DROPPABLE
+
     options = {known for parameter in command.params for known in parameter.opts} if command is not None else set()
+    if command is not None and not any(parameter.name == "overrides" for parameter in command.params):
+        message = message.replace(DROPPABLE, _KEEP_VALID)
     for setting, option in _OPTION_OF_SETTING.items():
         if option in options:
             message = re.sub(rf"\b{re.escape(setting)}(=?)", lambda m, o=option: o + (" " if m[1] else ""), message)

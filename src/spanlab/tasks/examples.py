@@ -11,6 +11,7 @@ from spanlab.tasks.config import TaskConfig, TaskDataConfig
 from spanlab.tasks.formats.reading import read_rows
 from spanlab.tasks.formats.row import Row
 from spanlab.tasks.sample import Sample
+from spanlab.tasks.validation import DROPPABLE, MISSING_FIELD
 from spanlab.tasks.windows import Windower
 
 
@@ -49,7 +50,9 @@ def read_labelled(task: type[AnyTask], path: str, data: TaskDataConfig) -> Examp
             dropped[problem.kind] += 1
         else:
             error = problem.error(row)
-            fix = "; ".join(part for part in (problem.fix, "or drop such examples with data.bad_rows=drop") if part)
+            # Without its column every row of a table has the problem.
+            drop = None if problem.kind == MISSING_FIELD and row.columns else DROPPABLE
+            fix = "; ".join(part for part in (problem.fix, drop) if part)
             raise InputError(error.cause, path=row.path, line=row.line, fix=fix)
     if not examples:
         raise InputError(

@@ -47,7 +47,10 @@ class TaskModel:
         """Checks the name of a task; None selects the only task of a model."""
         if task is None and len(self.tasks) == 1:
             return next(iter(self.tasks))
-        known = ", ".join(self.tasks) or "none: it is only an encoder"
+        if not self.tasks:
+            fix = f"fine-tune it first: spanlab finetune TASK --model {self.folder or 'MODEL'} …"
+            raise InputError("the model has no task: it is an encoder only", path=self.folder, fix=fix)
+        known = ", ".join(self.tasks)
         if task is None:
             raise InputError(f"the model's tasks are {known}", path=self.folder, fix="choose one with --task or task=")
         if task not in self.tasks:

@@ -7,6 +7,12 @@ from typing import Any
 from spanlab.errors import InputError, clip_repr
 from spanlab.tasks.formats.row import Row
 
+REPAIRABLE = "repair it with spanlab data check TASK FILE --fix OUT"
+"""The fix of a problem that has one obvious repair."""
+DROPPABLE = "or drop such examples with data.bad_rows=drop"
+"""What fine-tuning can do about any problem of a row."""
+MISSING_FIELD = "missing field"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
@@ -32,10 +38,10 @@ class Problem:
 def missing_field(row: Row, name: str) -> Problem:
     """A field that the row does not have; in a table, a column under another name."""
     if not row.columns:
-        return Problem(kind="missing field", cause=f"the field '{name}' is missing", fix=f'write "{name}": "…"')
+        return Problem(kind=MISSING_FIELD, cause=f"the field '{name}' is missing", fix=f'write "{name}": "…"')
     cause = f"no column is called '{name}'; there are {', '.join(row.columns[:8])}"
-    fix = f"name the column by data.columns (--columns), such as {row.columns[-1]}:{name}"
-    return Problem(kind="missing field", cause=cause, fix=fix)
+    fix = f"name its column, such as data.columns={row.columns[-1]}:{name}"
+    return Problem(kind=MISSING_FIELD, cause=cause, fix=fix)
 
 
 def text_problems(row: Row, name: str) -> Iterator[Problem]:

@@ -38,15 +38,15 @@ def _near_folder(folder: Path) -> Path | None:
     """The folder that a path is probably meant to be: each part that does not exist is replaced by the nearest."""
     here = Path(folder.anchor)
     for part in folder.parts[1 if folder.anchor else 0 :]:
+        near: str | None = part
         if not (here / part).is_dir():
             try:
                 near = nearest(part, [path.name for path in islice(here.iterdir(), _MOST_NEIGHBOURS) if path.is_dir()])
             except OSError:
                 return None
-            if near is None:
-                return None
-            part = near
-        here /= part
+        if near is None:
+            return None
+        here /= near
     return here
 
 

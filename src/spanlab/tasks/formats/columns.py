@@ -21,7 +21,7 @@ from spanlab.text.tag_schemes import ALL_LETTERS, TAG_LETTERS, TagScheme, detect
 AUTO: Literal["auto"] = "auto"
 _TAG = re.compile(rf"O|[{ALL_LETTERS}]-\S+|[{ALL_LETTERS}]")
 _DOCUMENT_START = "-DOCSTART-"
-_FIX = "write one word and its tag per line, or name the columns, such as data.columns=[word,_,_,tag]"
+_FIX = "write one word and its tag per line, or name the columns, such as data.columns=word,_,_,tag"
 
 
 def holds_tags(lines: Sequence[str]) -> bool:
@@ -43,7 +43,7 @@ def read_columns(
 ) -> Iterator[Row | InputError]:
     """One row per sentence: text, spans, and the words as character ranges."""
     if columns and "word" not in columns:
-        raise InputError("data.columns does not name 'word'", fix="such as data.columns=[word,_,_,tag]")
+        raise InputError("data.columns does not name 'word'", fix="such as data.columns=word,_,_,tag")
     sentences, errors = _read_sentences(path, columns, tag_scheme)
     yield from errors
     scheme = _scheme(path, sentences) if tag_scheme == AUTO else tag_scheme
@@ -107,7 +107,7 @@ def _word_and_tag(cells: list[str], columns: Sequence[str], tag_scheme: TagSchem
     if not _TAG.fullmatch(tag):
         raise InputError(f"'{tag}' is not a tag", fix=_FIX)
     if tag_scheme != AUTO and tag[0] not in ("O", *TAG_LETTERS[tag_scheme]):
-        raise InputError(f"'{tag}' is not a tag of {tag_scheme}", fix="correct it, or data.tag_scheme (--tag-scheme)")
+        raise InputError(f"'{tag}' is not a tag of {tag_scheme}", fix="correct it, or data.tag_scheme")
     return word, tag
 
 

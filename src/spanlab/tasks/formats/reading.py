@@ -130,7 +130,7 @@ def read_rows(
     if labelled and not file_format.labelled:
         fix = "use JSON lines or another format with labels"
         if shape.labels == "spans":
-            fix = "if it holds CoNLL columns, name them: data.columns=[word,tag], or --columns word,tag"
+            fix = "if it holds CoNLL columns, name them: data.columns=word,tag"
         raise InputError(f"read as {file_format.name}, without labels", path=path, fix=fix)
     empty = True
     for row in file_format.read(path, shape, columns, tag_scheme):
@@ -186,6 +186,8 @@ def _first_names(path: str, file_format: Format) -> Sequence[str]:
 
 def find_format(path: str, shape: FileShape, columns: Sequence[str] = ()) -> Format:
     """The first entry of `FORMATS` that fits a file; standard input holds JSON lines."""
+    if path != STDIN and Path(path).is_dir():
+        raise InputError("is a folder, not a file of examples", path=path, fix=_name_file(Path(path)))
     suffix = ".jsonl" if path == STDIN else bare_suffix(path)
     allowed = [entry for entry in FORMATS if entry.labels in {None, shape.labels}]
     candidates = [entry for entry in allowed if not entry.suffixes or suffix in entry.suffixes]
@@ -195,6 +197,14 @@ def find_format(path: str, shape: FileShape, columns: Sequence[str] = ()) -> For
             return entry
     suffixes = ", ".join(dict.fromkeys(suffix for entry in allowed for suffix in entry.suffixes))
     raise InputError(f"unknown format: the suffix is '{suffix}'", path=path, fix=f"use one of {suffixes}")
+
+
+def _name_file(folder: Path) -> str:
+    """The fix where a folder is given: a file in it of a known format, if there is one."""
+    known = {suffix for entry in FORMATS for suffix in entry.suffixes}
+    files = sorted(path.name for path in folder.iterdir() if bare_suffix(path.name) in known)
+    preferred = [name for name in files if name.partition(".")[0] in {"train", "dev", "test"}]
+    return f"name a file in it, such as {folder / (preferred or files)[0]}" if files else "name a file"
 
 
 def _first_lines(path: str) -> list[str]:

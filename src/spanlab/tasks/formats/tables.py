@@ -23,8 +23,11 @@ def read_tsv(path: str, shape: FileShape, columns: Sequence[str] = ()) -> Iterat
 
 
 def read_csv(path: str, shape: FileShape, columns: Sequence[str] = ()) -> Iterator[Row | InputError]:
-    """The rows of a comma-separated file, with quoting; a quoted cell may hold line breaks."""
-    return _rows(path, shape, columns, _csv_cells(path))
+    """The rows of a comma-separated file, with quoting; a quoted cell may hold line breaks.
+
+    A first line without commas is separated by semicolons, as spreadsheets of many countries write it, or tabs.
+    """
+    return _rows(path, shape, columns, _csv_cells(path, _separator(path, columns)))
 
 
 def _tsv_cells(path: str) -> Iterator[NumberedCells]:
@@ -35,12 +38,24 @@ def _tsv_cells(path: str) -> Iterator[NumberedCells]:
 
 def first_cells(path: str, *, is_csv: bool) -> list[str]:
     """The cells of a table's first line; empty if it cannot be read."""
-    lines = _csv_cells(path) if is_csv else _tsv_cells(path)
+    lines = _csv_cells(path, _separator(path, ())) if is_csv else _tsv_cells(path)
     cells = next((cells for _, cells in lines), [])
     return [] if isinstance(cells, InputError) else cells
 
 
-def _csv_cells(path: str) -> Iterator[NumberedCells]:
+def _separator(path: str, columns: Sequence[str]) -> str:
+    first = next((line for _, line in read_lines(path) if not isinstance(line, InputError) and line.strip()), "")
+    by_position = bool(columns) and not any(RENAMES in column for column in columns)
+    csv.field_size_limit(max_line_bytes())
+    widths = {separator: len(next(csv.reader([first], delimiter=separator), [])) for separator in ",;\t"}
+    others = [separator for separator in ";\t" if widths[separator] > 1]
+    if widths[","] > 1 or not others:
+        return ","
+    # Without a header the only column may hold a sentence with a semicolon.
+    return others[0] if not by_position or widths[others[0]] == len(columns) else ","
+
+
+def _csv_cells(path: str, separator: str) -> Iterator[NumberedCells]:
     errors: list[InputError] = []
 
     def lines() -> Iterator[str]:
@@ -51,7 +66,7 @@ def _csv_cells(path: str) -> Iterator[NumberedCells]:
 
     # A cell may hold a whole document, but a quote that is never closed must not make a cell of the whole file.
     csv.field_size_limit(max_line_bytes())
-    reader = csv.reader(lines(), strict=True)
+    reader = csv.reader(lines(), delimiter=separator, strict=True)
     start = 1
     try:
         for cells in reader:
@@ -112,7 +127,7 @@ def _columns_by_header(path: str, shape: FileShape, cells: Sequence[str], rename
     for column, name in renamed.items():
         if column not in cells:
             cause = f"no column is called '{column}'{did_you_mean(column, cells)}; there are {shown}"
-            raise InputError(cause, path=path, line=1, fix="correct data.columns (--columns)")
+            raise InputError(cause, path=path, line=1, fix="correct data.columns")
         column_of[name] = cells.index(column)
     for name, aliases in shape.fields.items():
         index = next((cells.index(alias) for alias in (name, *aliases) if alias in cells), None)
@@ -122,8 +137,8 @@ def _columns_by_header(path: str, shape: FileShape, cells: Sequence[str], rename
         if name not in column_of:
             hint = did_you_mean(name, cells)
             fix = (
-                f"name it by data.columns (--columns), such as {cells[0][:40]}{RENAMES}{name}; or, without a header, "
-                f"name all columns from the left, such as {_suggest_columns(shape, len(cells))}"
+                f"name it, such as data.columns={cells[0][:40]}{RENAMES}{name}; or, without a header, all columns from "
+                f"the left, such as data.columns={_suggest_columns(shape, len(cells))}"
             )
             raise InputError(f"no column is called '{name}'{hint}; there are {shown}", path=path, line=1, fix=fix)
     return column_of

@@ -13,7 +13,7 @@ from spanlab.errors import clip_repr
 from spanlab.tasks.formats.row import Row
 from spanlab.tasks.result import Result, result_id
 from spanlab.tasks.spans.html import draw_spans
-from spanlab.tasks.validation import Problem, read_id, text_problems
+from spanlab.tasks.validation import REPAIRABLE, Problem, read_id, text_problems
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,12 +132,11 @@ def _answer_problems(
     elif start < 0 or context[start : start + len(text)] != text:
         covered = context[max(0, start) : max(0, start) + len(text)]
         cause = f"answer {index} is {clip_repr(text)}, but at {start} the context has {clip_repr(covered)}"
-        fix = "repair it with --fix" if repaired is not None else "correct 'start': it counts characters, from 0"
+        fix = REPAIRABLE if repaired is not None else "correct 'start': it counts characters, from 0"
         yield Problem(kind="misaligned answer", cause=cause, fix=fix, repaired=repaired)
     elif text != text.strip():
         cause = f"answer {index} begins or ends with space: {clip_repr(text)}"
-        fix = "repair it with --fix"
-        yield Problem(kind="space at an answer's edge", cause=cause, fix=fix, serious=False, repaired=repaired)
+        yield Problem(kind="space at an answer's edge", cause=cause, fix=REPAIRABLE, serious=False, repaired=repaired)
 
 
 def _is_complete(answer: Any) -> bool:  # noqa: ANN401

@@ -12,7 +12,7 @@ from typing import Any
 
 from spanlab.errors import clip_repr
 from spanlab.tasks.formats.row import Row
-from spanlab.tasks.validation import Problem
+from spanlab.tasks.validation import REPAIRABLE, Problem
 
 _LATIN_END = 0x250
 """The first code point after the Latin letters; in other scripts an entity may end inside a word."""
@@ -58,7 +58,7 @@ def span_problems(row: Row, field: str = "spans") -> Iterator[Problem]:
         if not problems and repair != span:
             covered, whole = text[span.start : span.end], text[repair.start : repair.end]
             cause = f"{where} misses one letter of a word: {covered!r} of {whole!r}"
-            yield Problem(kind="misaligned span", cause=cause, fix="repair it with --fix", repaired=repaired)
+            yield Problem(kind="misaligned span", cause=cause, fix=REPAIRABLE, repaired=repaired)
     inside = sorted({span for span in spans if 0 <= span.start < span.end <= len(text)})
     yield from crossing_problems([(span.start, span.end) for span in inside])
 
@@ -90,7 +90,7 @@ def offset_problems(
         yield Problem(kind="empty span", cause=f"{where} has no visible character", fix="remove it")
     elif repaired is not None and covered != covered.strip():
         cause = f"{where} begins or ends with space: {clip_repr(covered)}"
-        yield Problem(kind="space at a span's edge", cause=cause, fix="repair it with --fix", repaired=repaired)
+        yield Problem(kind="space at a span's edge", cause=cause, fix=REPAIRABLE, repaired=repaired)
 
 
 def crossing_problems(spans: Sequence[tuple[int, int]], where: str = "") -> Iterator[Problem]:
