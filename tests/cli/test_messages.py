@@ -16,7 +16,7 @@ WRONG = {
     "finetune ner --modle m": "no such option --modle; did you mean --model?",
     "finetune ner --output x": "did you mean --out?",
     "finetune --task qa": "no such option --task; TASK is given without a name: spanlab finetune classification",
-    "finetune qa": "missing option '--model'; example: spanlab finetune classification --model",
+    "finetune qa": "missing option '--out'; example: spanlab finetune classification --model",
     "pretrain spanbert --size mini": "write size=mini",
     "pretrain spanbert --steps 5": "write training.steps=5",
     "pretrain": "missing argument 'recipe'; example: spanlab pretrain spanbert --data",

@@ -118,5 +118,5 @@ def in_words_of(command: TyperCommand | None, message: str) -> str:
         message = message.replace(DROPPABLE, _KEEP_VALID)
     for setting, option in _OPTION_OF_SETTING.items():
         if option in options:
-            message = re.sub(rf"\b{re.escape(setting)}(=?)", lambda m, o=option: o + (" " if m[1] else ""), message)
+            message = message.replace(f"{setting}=", f"{option} ").replace(setting, option)
     return message

@@ -278,5 +278,9 @@ TASKS: Mapping[str, TaskFiles] = {
 # Classification has two sets of labels; topic is the default.
 CLASSIFICATION_LABELS: Mapping[str, TaskFiles] = {
     "topic": TASKS["classification"],
-    "sentiment": _task(sentiments, tsv=_table(sentiments), labels_of=lambda passage: {passage.sentiment} - {None}),
+    "sentiment": _task(
+        sentiments,
+        tsv=_table(sentiments),
+        labels_of=lambda passage: {passage.sentiment} if passage.sentiment else set(),
+    ),
 }
