@@ -93,7 +93,10 @@ def main() -> None:
         typer.echo(f"spanlab: {explain_usage(error, sys.argv[1:])}", err=True)
         sys.exit(2)
     except typer.Abort:
+        typer.echo("spanlab: aborted", err=True)
         sys.exit(1)
+    except SystemExit as exit_:
+        code = exit_.code
     except SpanlabError as error:
         group = typer.main.get_command(app)
         command = find_command(group, sys.argv[1:]) if isinstance(group, TyperGroup) else None
