@@ -112,7 +112,7 @@ def test_a_new_tokenizer(kind: str) -> None:
         rest = [lambda: tokenizer.decode(range(5, 60)), lambda: tokenizer.vocabulary, lambda: tokenizer.fingerprint]
         return [*rest, *encode]
 
-    assert_safe(make_calls, rounds=5)
+    assert_safe(make_calls, rounds=12)
 
 
 @pytest.mark.parametrize("kind", ["wordpiece", "bpe", "unigram"])

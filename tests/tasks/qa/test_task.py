@@ -1,5 +1,6 @@
 """Questions: answers mapped to characters, windows and documents merged, no answer decided everywhere alike."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -71,13 +72,14 @@ def test_it_learns(head: str) -> None:
             assert answer.start is None or answer.answer == result.contexts[0][answer.start : answer.end]
 
 
+@pytest.mark.parametrize("whole_words", [True, False])
 @pytest.mark.parametrize("tokenizer_name", ["wordpiece", "bpe"])
-def test_a_long_document_is_what_its_windows_are(tokenizer_name: str) -> None:
+def test_a_long_document_is_what_its_windows_are(tokenizer_name: str, whole_words: bool) -> None:
     """Against a plain double loop over every pair of every window, each computed alone."""
     from tests.tasks.making import TOKENIZER
 
     tokenizer = BPE if tokenizer_name == "bpe" else TOKENIZER
-    task, _ = fit([*ROWS, SILENT], max_answer=5, n_best=7)
+    task, _ = fit([*ROWS, SILENT], max_answer=5, n_best=7, whole_words=whole_words)
     torch.manual_seed(2)
     encoder = tiny_encoder(tokenizer, "roberta" if tokenizer_name == "bpe" else "bert").eval()
     head = task.head(encoder).eval()
@@ -101,6 +103,9 @@ def test_a_long_document_is_what_its_windows_are(tokenizer_name: str) -> None:
             for b in range(a, min(a + 5, len(window.second))):
                 first, last = window.second.start + a, window.second.start + b
                 key = int(context.starts[first]), int(context.ends[last])
+                cut = re.match(r"\w\w", text[key[0] - 1 :][:2]) or re.match(r"\w\w", text[key[1] - 1 :][:2])
+                if whole_words and key[0] and cut:
+                    continue
                 score = start[window.second_start + a] + end[window.second_start + b]
                 best[key] = max(score, best.get(key, -np.inf))
     assert result.windows == len(windows) > 10

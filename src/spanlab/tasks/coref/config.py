@@ -64,6 +64,11 @@ class CorefConfig(TaskConfig):
     layers: CorefLayers = field(default_factory=CorefLayers)
     units: Literal["auto", "word", "piece", "character"] = "auto"
     """The units of mentions; auto: words if all mentions of the training data are whole words, else characters."""
+    whole_words: bool | None = None
+    """Whether mentions begin and end at word boundaries only, where a script has them; raw spans otherwise.
+
+    None: unless more than 1 % in the training data are not whole words, as in German compounds.
+    """
     segments: Literal["independent", "overlap"] = "independent"
     """Whether each token is in one segment, or in two overlapping ones, whose hidden states are combined by a gate."""
     singletons: bool | None = None

@@ -118,20 +118,25 @@ class Candidates:
 
 
 def list_candidates(
-    units: LabelUnits, sentences: Sequence[Range], max_width: int, given: Sequence[Range]
+    units: LabelUnits, sentences: Sequence[Range], max_width: int, given: Sequence[Range], *, whole_words: bool = True
 ) -> Candidates:
-    """Every span within a sentence that is at most `max_width` pieces wide, and all `given` ones."""
+    """Every span within a sentence that is at most `max_width` pieces wide, and all `given` ones.
+
+    With `whole_words` without those that begin or end inside a word.
+    """
     begins = np.searchsorted(units.starts, [start for start, _ in sentences[1:]])
     edges = np.concatenate(([0], begins, [len(units)])).astype(np.int64)
     first_unit, last_unit = enumerate_spans(edges[:-1], np.diff(edges), max_width)
     first, last = units.first_tokens[first_unit], units.last_tokens[last_unit]
-    narrow = last - first < max_width
+    chosen = last - first < max_width
+    if whole_words:
+        chosen &= ~(units.begins_inside[first_unit] | units.ends_inside[last_unit])
     enumerated = Candidates(
-        first=first[narrow],
-        last=last[narrow],
-        starts=units.starts[first_unit[narrow]],
-        ends=units.ends[last_unit[narrow]],
-        given=np.zeros(int(narrow.sum()), dtype=bool),
+        first=first[chosen],
+        last=last[chosen],
+        starts=units.starts[first_unit[chosen]],
+        ends=units.ends[last_unit[chosen]],
+        given=np.zeros(int(chosen.sum()), dtype=bool),
     )
     return _joined(enumerated, given_candidates(units, given)) if given else enumerated
 

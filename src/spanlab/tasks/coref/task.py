@@ -47,6 +47,7 @@ from spanlab.tasks.sample import Sample
 from spanlab.tasks.spans.units import LabelUnits, choose_units, encode_units, tokens_in_spans
 from spanlab.tasks.validation import Problem
 from spanlab.tasks.windows import InputWindow, Windower
+from spanlab.text.whole_words import are_mostly_whole
 
 
 class Coreference(Task[CorefExample, CorefResult]):
@@ -83,8 +84,11 @@ class Coreference(Task[CorefExample, CorefResult]):
         if not any(example.clusters for example in examples):
             raise InputError("the training data has no cluster", fix="give documents with 'clusters'")
         spans = [[span for cluster in example.clusters for span in cluster] for example in examples]
+        texts = [example.text for example in examples]
         if config.units == "auto":
-            config = replace(config, units=choose_units([example.text for example in examples], spans))
+            config = replace(config, units=choose_units(texts, spans))
+        if config.whole_words is None:
+            config = replace(config, whole_words=are_mostly_whole(texts, spans))
         if config.singletons is None:
             singletons = any(len(cluster) == 1 for example in examples for cluster in example.clusters)
             config = replace(config, singletons=singletons)
@@ -119,7 +123,8 @@ class Coreference(Task[CorefExample, CorefResult]):
             candidates = given_candidates(units, example.mentions)
         else:
             given = () if example.question is None else example.question.spans
-            candidates = list_candidates(units, sentences, self.config.layers.span.max_width, given)
+            max_width, whole_words = self.config.layers.span.max_width, self.config.whole_words is not False
+            candidates = list_candidates(units, sentences, max_width, given, whole_words=whole_words)
         if truncated:
             candidates = candidates.select(candidates.last < segments[-1].first.end)
         genres = self.fitted.entity_labels

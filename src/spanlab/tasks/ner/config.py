@@ -18,6 +18,11 @@ class NerConfig(TaskConfig):
     """A tag for every unit, or a label for every candidate span, which lets entities nest."""
     units: Literal["auto", "word", "piece", "character"] = "auto"
     """The labelled units; auto: words if all entities of the training data are whole words, else characters."""
+    whole_words: bool | None = None
+    """Whether entities begin and end at word boundaries only, where a script has them; raw spans otherwise.
+
+    None: unless more than 1 % in the training data are not whole words, as in German compounds.
+    """
     nested: bool | None = None
     """Whether entities of `head=span` may lie inside each other; None: as in the training data."""
     span: SpanConfig = field(default_factory=lambda: SpanConfig(max_width=12))

@@ -53,19 +53,43 @@ def is_valid(tags: Integers, lengths: Integers) -> Flags:
     return valid
 
 
-def best_tags(scores: Scores, lengths: Integers) -> Integers:
+def best_tags(scores: Scores, lengths: Integers | None = None) -> Integers:
     """(U,) the valid tags with the highest sum of scores.
 
     Args:
         scores: (U, C) scores of all sequences, concatenated.
-        lengths: (B,) units of each sequence; they add up to U.
+        lengths: (B,) units of each sequence; they add up to U. None: there is one sequence.
     """
+    lengths = np.array([len(scores)]) if lengths is None else lengths
     tags: Integers = scores.argmax(axis=1).astype(np.int64)
     starts = offsets(lengths)
     for sequence in np.flatnonzero(~is_valid(tags, lengths)).tolist():
         units = slice(starts[sequence], starts[sequence] + lengths[sequence])
         tags[units] = _viterbi(scores[units].tolist())
     return tags
+
+
+def best_word_tags(scores: Scores, begins_inside: Flags) -> Integers:
+    """(U,) the valid tags with the highest sum of scores among those that have a word in an entity whole or not at all.
+
+    A word is then O, B I I … or I I I …, so its tag is that of its first unit: a word's scores are sums, and words are
+    searched as units are.
+
+    Args:
+        scores: (U, C) scores of one sequence.
+        begins_inside: (U,) whether a unit begins inside a word.
+    """
+    firsts = np.flatnonzero(~begins_inside | (np.arange(len(scores)) == 0))
+    if len(firsts) == len(scores):
+        return best_tags(scores)
+    tags = np.arange(scores.shape[1])
+    inside = np.where(tags % 2 == 1, tags + 1, tags)  # B goes on as I
+    word_scores = np.add.reduceat(scores[:, inside], firsts, axis=0) + scores[firsts] - scores[firsts][:, inside]
+    sizes = np.diff(np.append(firsts, len(scores)))
+    word_tags = best_tags(word_scores)
+    unit_tags = np.repeat(inside[word_tags], sizes)
+    unit_tags[firsts] = word_tags
+    return unit_tags
 
 
 def _viterbi(scores: list[list[float]]) -> list[int]:

@@ -31,6 +31,7 @@ from spanlab.tasks.spans.representation import (
 )
 from spanlab.tasks.spans.units import GoldUnits, LabelUnits, unit_spans, window_spans
 from spanlab.tasks.windows import InputWindow
+from spanlab.text.whole_words import inside_words
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -62,9 +63,12 @@ class SpanClassification(EntityMethod):
         index = {label: index for index, label in enumerate(entity_labels, 1)}
         counts = np.zeros(1 + len(entity_labels), dtype=np.int64)
         for example in examples:
-            units = len(unit_spans(example.text, config.units)[0])
-            widest = min(units, config.span.max_width)
-            counts[0] += widest * units - widest * (widest - 1) // 2 - len(example.spans)
+            starts, ends = unit_spans(example.text, config.units)
+            inside = inside_words(example.text) if config.whole_words else np.zeros(len(example.text) + 1, bool)
+            may_end = np.append(0, np.cumsum(~inside[ends]))  # ends before each unit
+            firsts = np.flatnonzero(~inside[starts])
+            stops = np.minimum(firsts + config.span.max_width, len(starts))
+            counts[0] += (may_end[stops] - may_end[firsts]).sum() - len(example.spans)
             for span in example.spans:
                 counts[index[span.label]] += 1
         return tuple(counts.clip(min=0).tolist())
@@ -79,7 +83,9 @@ class SpanClassification(EntityMethod):
         self, units: LabelUnits, window: InputWindow, is_best_N: Flags, gold: GoldUnits | None
     ) -> tuple[Arrays, Arrays]:
         """The candidates that lie in the window and whose middle no other window gives more context."""
-        first, last, middle = window_spans(units, window, self.max_width)
+        first, last, middle = window_spans(
+            units, window, self.max_width, whole_words=self.config.whole_words is not False
+        )
         first, last = first[is_best_N[middle]], last[is_best_N[middle]]
         shift = window.first_start - window.first.start
         features = {

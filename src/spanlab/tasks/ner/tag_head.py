@@ -19,7 +19,7 @@ from spanlab.tasks.base import Encoded, Head, StandardHead
 from spanlab.tasks.heads import balanced_weights, one_label_loss
 from spanlab.tasks.ner.config import NerConfig
 from spanlab.tasks.ner.data import NerExample
-from spanlab.tasks.ner.decode import best_tags, span_scores, spans_to_tags, tag_names, tags_to_spans
+from spanlab.tasks.ner.decode import best_tags, best_word_tags, span_scores, spans_to_tags, tag_names, tags_to_spans
 from spanlab.tasks.ner.heads import EntityMethod, ScoredSpan
 from spanlab.tasks.sample import Arrays, Sample, SampleBatch, TensorBatch
 from spanlab.tasks.spans.representation import feature_counts, packed_positions
@@ -66,6 +66,8 @@ class Tagging(EntityMethod):
             "positions": units.first_tokens[kept] - window.first.start + window.first_start,
             "starts": units.starts[kept],
             "ends": units.ends[kept],
+            "begins_inside": units.begins_inside[kept],
+            "ends_inside": units.ends_inside[kept],
         }
         if gold is None:
             return features, {}
@@ -79,11 +81,18 @@ class Tagging(EntityMethod):
     @override
     def decode(self, samples: Sequence[Sample], outputs: Sequence[NDArray[np.float32]]) -> Iterator[ScoredSpan]:
         logits_UC = np.concatenate(outputs)
-        tags = best_tags(logits_UC, np.array([len(logits_UC)]))
+        starts, ends, begins_inside, ends_inside = (
+            np.concatenate([sample.features[name] for sample in samples])
+            for name in ("starts", "ends", "begins_inside", "ends_inside")
+        )
+        whole_words = self.config.whole_words is not False
+        tags = best_word_tags(logits_UC, begins_inside) if whole_words else best_tags(logits_UC)
         first, last, labels = tags_to_spans(tags)
-        starts, ends = (np.concatenate([sample.features[name] for sample in samples]) for name in ("starts", "ends"))
         scores = span_scores(logits_UC, tags, first, last)
-        yield from zip(starts[first].tolist(), ends[last].tolist(), labels.tolist(), scores.tolist(), strict=True)
+        # Only where a text was cut off inside a word can an entity still end inside it.
+        kept = np.flatnonzero(~ends_inside[last]) if whole_words else np.arange(len(first))
+        found = (starts[first[kept]], ends[last[kept]], labels[kept], scores[kept])
+        yield from zip(*(values.tolist() for values in found), strict=True)
 
 
 class TagHead(Head):

@@ -22,6 +22,7 @@ from spanlab.tasks.spans.labelled import are_nested
 from spanlab.tasks.spans.units import LabelUnits, choose_units, encode_units, find_gold, tokens_in_spans
 from spanlab.tasks.validation import Problem
 from spanlab.tasks.windows import Windower
+from spanlab.text.whole_words import are_mostly_whole
 from spanlab.text.windows import best_windows
 
 HEADS: Mapping[str, type[EntityMethod]] = {"tag": Tagging, "span": SpanClassification}
@@ -64,9 +65,12 @@ class NamedEntities(Task[NerExample, NerResult]):
         overlapping = next((example for example in examples if are_nested(example.spans)), None)
         if overlapping is not None and not method.represents_overlap:
             raise overlapping.row.error("entities overlap, which BIO tags cannot represent", "use head=span")
+        texts = [example.text for example in examples]
+        spans = [[(span.start, span.end) for span in example.spans] for example in examples]
         if config.units == "auto":
-            spans = [[(span.start, span.end) for span in example.spans] for example in examples]
-            config = replace(config, units=choose_units([example.text for example in examples], spans))
+            config = replace(config, units=choose_units(texts, spans))
+        if config.whole_words is None:
+            config = replace(config, whole_words=are_mostly_whole(texts, spans))
         if config.nested is None:
             config = replace(config, nested=overlapping is not None)
         counted = config.head == "span" or config.class_weights == "balanced"

@@ -20,6 +20,11 @@ class QaConfig(TaskConfig):
     """Maximum tokens of a question; the rest is cut off, and the result is marked as truncated."""
     max_answer: Annotated[int, AtLeast(1), AtMost(1_000_000)] = 30
     """Maximum tokens of an answer."""
+    whole_words: bool | None = None
+    """Whether answers begin and end at word boundaries only, where a script has them; raw spans otherwise.
+
+    None: unless more than 1 % in the training data are not whole words, as in German compounds.
+    """
     n_best: Annotated[int, AtLeast(1), AtMost(10_000)] = 20
     """Answers kept from each window, and listed in the result."""
     language: Literal["auto", "en", "zh", "ko"] = "auto"

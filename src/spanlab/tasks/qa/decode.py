@@ -19,7 +19,7 @@ from torch import Tensor
 
 from spanlab.arrays import Integers
 from spanlab.tasks.qa.data import Answer
-from spanlab.tasks.sample import Sample
+from spanlab.tasks.sample import Sample, TensorBatch
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -69,6 +69,25 @@ def band(start_N: Tensor, end_N: Tensor, stops_N: Tensor, max_length: int) -> Te
     ends_NA = torch.cat([end_N, padding_A]).unfold(0, max_length, 1)
     outside_NA = position_N[:, None] + torch.arange(max_length, device=start_N.device) >= stops_N[:, None]
     return (start_N[:, None] + ends_NA).masked_fill(outside_NA, -torch.inf)
+
+
+def context_stops(batch: TensorBatch) -> Tensor:
+    """(N,) where the context of its window ends, for tokens of the context; 0 for all others."""
+    position_N = torch.arange(len(batch.input_ids_N), device=batch.input_ids_N.device)
+    begin_N, stop_N = (
+        torch.repeat_interleave(batch.features[name] + batch.starts, batch.lengths_B) for name in ("begin", "stop")
+    )
+    return torch.where((position_N >= begin_N) & (position_N < stop_N), stop_N, 0)
+
+
+def without_cut_words(band_NA: Tensor, batch: TensorBatch) -> Tensor:
+    """The scores of spans with -inf for those that begin or end where `may_begin` or `may_end` is false."""
+    begins_N, ends_N = torch.zeros(2, len(band_NA), dtype=torch.bool, device=band_NA.device)
+    is_context_N = context_stops(batch) > 0
+    begins_N[is_context_N], ends_N[is_context_N] = batch.features["may_begin"], batch.features["may_end"]
+    longest = band_NA.shape[1]
+    ends_NA = torch.cat([ends_N, ends_N.new_zeros(longest - 1)]).unfold(0, longest, 1)
+    return band_NA.masked_fill(~(begins_N[:, None] & ends_NA), -torch.inf)
 
 
 def best_of_windows(band_NA: Tensor, null_B: Tensor, lengths_B: Tensor, count: int) -> list[WindowAnswers]:

@@ -13,7 +13,14 @@ from spanlab.encoder.heads import AnswerHead
 from spanlab.objectives.objective import ObjectiveLoss, in_full_precision
 from spanlab.tasks.base import Encoded, Head, StandardHead
 from spanlab.tasks.qa.config import QaConfig
-from spanlab.tasks.qa.decode import WindowAnswers, band, best_of_windows, pad_rows
+from spanlab.tasks.qa.decode import (
+    WindowAnswers,
+    band,
+    best_of_windows,
+    context_stops,
+    pad_rows,
+    without_cut_words,
+)
 from spanlab.tasks.sample import TensorBatch
 
 
@@ -49,14 +56,5 @@ class PointerHead(Head):
         """The best spans of each window."""
         start_N, end_N = in_full_precision(logits).unbind(-1)
         null_B = batch.features["null"] + batch.starts
-        scores_NA = band(start_N, end_N, _context_stops(batch), self.max_answer)
+        scores_NA = without_cut_words(band(start_N, end_N, context_stops(batch), self.max_answer), batch)
         return best_of_windows(scores_NA, start_N[null_B] + end_N[null_B], batch.lengths_B, self.n_best)
-
-
-def _context_stops(batch: TensorBatch) -> Tensor:
-    """(N,) where the context of its window ends, for tokens of the context; 0 for all others."""
-    position_N = torch.arange(len(batch.input_ids_N), device=batch.input_ids_N.device)
-    begin_N, stop_N = (
-        torch.repeat_interleave(batch.features[name] + batch.starts, batch.lengths_B) for name in ("begin", "stop")
-    )
-    return torch.where((position_N >= begin_N) & (position_N < stop_N), stop_N, 0)

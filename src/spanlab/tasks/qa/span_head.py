@@ -14,7 +14,7 @@ from spanlab.encoder.layers import ACTIVATIONS, Dropout, init_weights
 from spanlab.objectives.objective import ObjectiveLoss, in_full_precision
 from spanlab.tasks.base import Encoded, Head
 from spanlab.tasks.qa.config import QaConfig
-from spanlab.tasks.qa.decode import WindowAnswers, best_of_windows, pad_rows
+from spanlab.tasks.qa.decode import WindowAnswers, best_of_windows, pad_rows, without_cut_words
 from spanlab.tasks.sample import SampleBatch, TensorBatch
 from spanlab.tasks.spans.representation import SpanRepresentation, Spans, enumerate_spans
 
@@ -81,4 +81,5 @@ class AnswerSpanHead(Head):
     @override
     def split(self, logits: Scores, batch: TensorBatch) -> list[WindowAnswers]:
         """The best spans of each window."""
-        return best_of_windows(*logits, batch.lengths_B, self.n_best)
+        band_NA, null_B = logits
+        return best_of_windows(without_cut_words(band_NA, batch), null_B, batch.lengths_B, self.n_best)

@@ -29,6 +29,7 @@ from spanlab.tasks.spans.units import tokens_in_spans, tokens_over
 from spanlab.tasks.validation import Problem
 from spanlab.tasks.windows import InputWindow, Windower
 from spanlab.text.tokens import Tokens
+from spanlab.text.whole_words import are_mostly_whole, inside_words
 from spanlab.text.words import script_language
 
 HEADS: Mapping[str, Callable[[EncoderConfig, QaConfig], Head]] = {"pointers": PointerHead, "span": AnswerSpanHead}
@@ -65,6 +66,10 @@ class QuestionAnswering(Task[QaExample, QaResult]):
     def fit(cls, config: QaConfig, examples: Sequence[QaExample]) -> Self:
         """A threshold of no answer if there are questions without an answer; its value is tuned on dev."""
         has_unanswerable = any(not example.answers for example in examples)
+        if config.whole_words is None:
+            gold = [(example.contexts[answer.document], answer) for example in examples for answer in example.answers]
+            spans = [[(answer.start, answer.end)] for _, answer in gold]
+            config = replace(config, whole_words=are_mostly_whole([context for context, _ in gold], spans))
         return cls(config, FittedState(thresholds={THRESHOLD: 0.0} if has_unanswerable else {}))
 
     @override
@@ -97,6 +102,7 @@ class QuestionAnswering(Task[QaExample, QaResult]):
             is_answer_N = tokens_in_spans(
                 context, ((gold.start, gold.end) for gold in example.answers if gold.document == document)
             )
+            inside = inside_words(text) if self.config.whole_words is not False else np.zeros(len(text) + 1, bool)
             for window in windower.question(shortened, context):
                 assert window.second is not None, "a question comes with a context"
                 shown = slice(window.second.start, window.second.end)
@@ -112,6 +118,8 @@ class QuestionAnswering(Task[QaExample, QaResult]):
                         "document": np.array([document]),
                         "starts": context.starts[shown].astype(np.int64),
                         "ends": context.ends[shown].astype(np.int64),
+                        "may_begin": ~inside[context.starts[shown]],
+                        "may_end": ~inside[context.ends[shown]],
                     },
                     targets={"first": np.array([first]), "last": np.array([last])} if labelled else {},
                     fixed=window.flags(second=is_answer_N),

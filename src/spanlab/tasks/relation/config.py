@@ -24,6 +24,11 @@ class RelationConfig(TaskConfig):
     """head=markers: the direction is part of the label, or given by markers of head and tail (two sequences a pair)."""
     units: Literal["auto", "word", "piece", "character"] = "auto"
     """The units of candidate entities; auto: words if the training data's entities begin and end at words."""
+    whole_words: bool | None = None
+    """Whether predicted entities begin and end at word boundaries only, where a script has them; raw spans otherwise.
+
+    None: unless more than 1 % in the training data are not whole words, as in German compounds.
+    """
     nested: bool | None = None
     """Whether predicted entities may lie inside each other; None: as in the training data."""
     max_width: Annotated[int, AtLeast(1), AtMost(1_000_000)] | None = None

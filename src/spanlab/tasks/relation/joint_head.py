@@ -90,7 +90,9 @@ class JointExtraction(RelationMethod):
         windows = windower.single(units.tokens)
         best_N = best_windows([window.first for window in windows], windows[-1].first.end)
         for window_index, window in enumerate(windows):
-            first, last, middle = window_spans(units, window, self.config.max_width)
+            first, last, middle = window_spans(
+                units, window, self.config.max_width, whole_words=self.config.whole_words is not False
+            )
             shift = window.first_start - window.first.start
             first_tokens, last_tokens = units.first_tokens[first] + shift, units.last_tokens[last] + shift
             targets: dict[str, NDArray[np.generic]] = {}

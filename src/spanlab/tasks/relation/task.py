@@ -43,6 +43,7 @@ from spanlab.tasks.spans.labelled import are_nested
 from spanlab.tasks.spans.units import choose_units, widest_span
 from spanlab.tasks.validation import Problem
 from spanlab.tasks.windows import Windower
+from spanlab.text.whole_words import are_mostly_whole
 
 HEADS: Mapping[str, type[RelationMethod]] = {"markers": MarkedPairs, "pairs": GivenPairs, "joint": JointExtraction}
 """Heads by `config.head`; a new head is a file and a row here."""
@@ -88,6 +89,8 @@ class Relations(Task[RelationExample, RelationResult]):
         offsets = [[(span.start, span.end) for span in spans] for spans in entities]
         if config.units == "auto":
             config = replace(config, units=choose_units(texts, offsets))
+        if config.whole_words is None:
+            config = replace(config, whole_words=are_mostly_whole(texts, offsets))
         if config.max_width is None:
             config = replace(config, max_width=widest_span(texts, offsets, config.units))  # type: ignore[arg-type]
         if config.nested is None:

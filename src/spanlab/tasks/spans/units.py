@@ -23,13 +23,12 @@ from spanlab.tasks.spans.representation import enumerate_spans
 from spanlab.tasks.windows import InputWindow
 from spanlab.text.tokenizer import Tokenizer
 from spanlab.text.tokens import Tokens
+from spanlab.text.whole_words import TOLERATED_SHARE, inside_words
 from spanlab.text.words import MARK, SPACE, character_classes, code_points, word_spans
 
 UnitKind = Literal["word", "piece", "character"]
 
 _MARKS_AND_WORDS = re.compile(r"\w+|[^\w\s]")
-TOLERATED_SHARE = 0.01
-"""Up to this share of spans that do not fit words are errors in the data; above it, finer units are used."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -45,6 +44,10 @@ class LabelUnits:
     """(U,) the first character of each unit, in the string the user gave."""
     ends: Integers
     """(U,) its end, exclusive."""
+    begins_inside: Flags
+    """(U,) whether it begins inside a word, in a script that puts spaces between words."""
+    ends_inside: Flags
+    """(U,) whether it ends inside such a word."""
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -80,7 +83,16 @@ def _group_tokens(text: str, tokens: Tokens, unit: UnitKind) -> LabelUnits:
     first = np.flatnonzero(begins)
     stops = np.append(np.flatnonzero(begins | ~visible), len(tokens))
     last = stops[np.searchsorted(stops, first, side="right")] - 1
-    return LabelUnits(tokens=tokens, first_tokens=first, last_tokens=last, starts=starts[first], ends=ends[last])
+    inside = inside_words(text)
+    return LabelUnits(
+        tokens=tokens,
+        first_tokens=first,
+        last_tokens=last,
+        starts=starts[first],
+        ends=ends[last],
+        begins_inside=inside[starts[first]],
+        ends_inside=inside[ends[last]],
+    )
 
 
 def _encode_characters(tokenizer: Tokenizer, texts: Sequence[str]) -> list[LabelUnits]:
@@ -156,11 +168,19 @@ def widest_span(texts: Sequence[str], spans: Sequence[Sequence[tuple[int, int]]]
     return max(counts, default=1)
 
 
-def window_spans(units: LabelUnits, window: InputWindow, max_width: int) -> tuple[Integers, Integers, Integers]:
-    """(S,) first unit, last unit and middle token of every span of up to `max_width` units inside a window."""
+def window_spans(
+    units: LabelUnits, window: InputWindow, max_width: int, *, whole_words: bool
+) -> tuple[Integers, Integers, Integers]:
+    """(S,) first unit, last unit and middle token of every span of up to `max_width` units inside a window.
+
+    With `whole_words` without those that begin or end inside a word.
+    """
     begin = int(np.searchsorted(units.first_tokens, window.first.start))
     stop = int(np.searchsorted(units.last_tokens, window.first.end))
     first, last = enumerate_spans(np.array([begin]), np.array([max(0, stop - begin)]), max_width)
+    if whole_words:
+        whole = ~(units.begins_inside[first] | units.ends_inside[last])
+        first, last = first[whole], last[whole]
     return first, last, (units.first_tokens[first] + units.last_tokens[last]) // 2
 
 
