@@ -94,3 +94,32 @@ def test_published_vocabularies(real_data: Path) -> None:
         "bert-base-uncased": True,
         "gpt2-roberta-bpe": False,
     }
+
+
+AMINO_ACIDS = "ARNDCQEGHILKMFPSTWYV"
+
+
+@pytest.mark.parametrize("alphabet", [AMINO_ACIDS, "ACGT", "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"])
+def test_a_vocabulary_of_single_capital_letters_is_cased(alphabet: str, tmp_path: Path) -> None:
+    """As proteins and genes are written: there is no word to decide by, and lower-cased everything would be unknown."""
+    specials = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    (tmp_path / "vocab.txt").write_text("\n".join([*specials, *alphabet]) + "\n")
+    tokenizer = Tokenizer.load(tmp_path)
+    assert not tokenizer.lower_cases
+    ids = tokenizer.encode(" ".join(alphabet)).ids.tolist()
+    assert ids == list(range(5, 5 + len(alphabet)))
+    (tmp_path / "tokenizer_config.json").write_text('{"do_lower_case": true}')
+    with pytest.raises(InputError, match="the vocabulary is cased, but its tokenizer lower-cases"):
+        Tokenizer.load(tmp_path)
+
+
+def test_evidence_of_a_case() -> None:
+    pieces = [f"##{letter}" for letter in "abcdefghijklmnopqrstuvwxyz"]
+    words = ["the", "and", "##ing", "of"]
+    assert not has_capitals([*pieces, *words, "1", "2", "Q"])  # a symbol
+    assert not has_capitals([*pieces, *words, "中", "文", "ℝ"])
+    assert has_capitals([*pieces, *words, *"ABCDEFGHIJ"])  # a small cased vocabulary, without a capitalised word
+    assert not has_capitals(["1", "2", "中", "안", "[UNK]"])  # nothing has a case
+    assert not has_capitals([])
+    byte_level = [chr(code) for code in range(ord("!"), ord("~"))]
+    assert not has_capitals([*byte_level, "Ġ", "the"])  # its single letters stand for bytes

@@ -10,21 +10,30 @@ from typing import Any
 
 from spanlab.errors import InputError
 
+_MIN_ALPHABET = 4  # the letters of DNA; fewer capital letters are symbols
+_SMALL_PER_LARGE = (
+    4  # in BERT's cased vocabulary two small letters for a large one; in uncased ones there are no large ones
+)
 _LATIN_SHARE = 0.25  # with fewer Latin words (Chinese, Korean), the absence of capitals means nothing
 
 
 def has_capitals(words: Collection[str]) -> bool:
-    """Whether a vocabulary is cased: more than one in a thousand of its words has a capital letter.
+    """Whether a vocabulary is cased: by its words, or by an alphabet of single letters.
 
-    Special tokens (names in brackets), single letters, which every byte-level vocabulary has, and the letters that
-    stand for bytes do not count.
+    More than one in a thousand of its words has a capital letter, or there are some capital letters for every few small
+    ones, as in a small cased vocabulary, and in a protein's, which consists of nothing but capital letters. Special
+    tokens (names in brackets) do not count, nor do letters that stand for bytes, which every byte-level vocabulary has.
     """
     byte_level = any(word.startswith("Ġ") for word in words)
-    stripped = (word.lstrip("Ġ▁#") for word in words if len(word) > 1 and not word.startswith(("[", "<")))
+    stripped = [word.lstrip("Ġ▁#") for word in words if not word.startswith(("[", "<"))]
     capitalised = sum(
         word != word.lower() and len(word) > 1 and (word.isascii() or not byte_level) for word in stripped
     )
-    return capitalised * 1000 > len(words)
+    if capitalised * 1000 > len(words):
+        return True
+    letters = {word for word in stripped if len(word) == 1} if not byte_level else set()
+    large, small = (sum(letter != other(letter) for letter in letters) for other in (str.lower, str.upper))
+    return large >= _MIN_ALPHABET and large * _SMALL_PER_LARGE >= small
 
 
 def lacks_capitals(words: Collection[str]) -> bool:
