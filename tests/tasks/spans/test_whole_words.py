@@ -69,6 +69,9 @@ def predicted(kind: str, **changes: Any) -> list[list[tuple[int, int]]]:
         encoder = tiny_encoder(tokenizer, system).eval()
         head = task.head(encoder).eval()
         shake(head, seed)
+        for name, weight in head.named_parameters():
+            if name.endswith("bias"):  # new heads start with a prior of predicting nothing
+                torch.nn.init.zeros_(weight)
         frame = windower(100, None, tokenizer, segments=encoder.config.segments)
         for index, result in enumerate(predict(task, encoder, head, examples, frame)):
             found[index] += spans_of(result)
