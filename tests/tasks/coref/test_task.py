@@ -77,7 +77,16 @@ def gold_links(sample: Sample) -> Links:
         antecedents.append(last.get(cluster, -1))
         last[cluster] = number
     sure = np.full(len(kept), 2.0, dtype=np.float32)
-    return Links(kept=kept, mention_scores=sure, antecedents=np.array(antecedents, np.int64), link_scores=sure / 4)
+    index = np.array(antecedents, np.int64)
+    scores = np.where(index >= 0, 4.0, -np.inf).astype(np.float32)[:, None]
+    return Links(
+        kept=kept,
+        mention_scores=sure,
+        antecedents=index,
+        link_scores=sure / 4,
+        index=index.clip(min=0)[:, None],
+        scores=scores,
+    )
 
 
 @pytest.mark.parametrize("tokenizer", [TOKENIZER, BPE], ids=["wordpiece", "bpe"])

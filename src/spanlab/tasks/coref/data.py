@@ -43,10 +43,28 @@ class GapQuestion:
         """The pronoun and both names."""
         return (self.pronoun, *self.names)
 
-    def answer(self, clusters: Sequence[Sequence[Range]]) -> tuple[bool, bool]:
-        """Which names are in the pronoun's cluster."""
-        cluster = next((set(cluster) for cluster in clusters if self.pronoun in cluster), set[Range]())
-        return self.names[0] in cluster, self.names[1] in cluster
+    def answer(self, text: str, clusters: Sequence[Sequence[Range]]) -> tuple[bool, bool]:
+        """Which names are in the pronoun's cluster: as a mention, as a part of one, or as another form of the name."""
+        cluster = next((cluster for cluster in clusters if self.pronoun in cluster), ())
+        first, second = (any(_names_same(text, name, mention) for mention in cluster) for name in self.names)
+        if first and second:  # forms of a name do not decide between two people of one name
+            exact = self.names[0] in cluster, self.names[1] in cluster
+            return exact if any(exact) else (first, second)
+        return first, second
+
+
+def _names_same(text: str, name: Range, mention: Range) -> bool:
+    """Whether a mention is a name, has it at its head (`Ms. Joesoef`), or is a shorter or longer form of it.
+
+    `Anna's brother` begins with a name, and is not the person of that name.
+    """
+    if mention == name:
+        return True
+    words, others = (text[slice(*span)].lower().split() for span in (name, mention))
+    if name[0] < mention[1] and mention[0] < name[1]:  # at the same place of the text
+        begins = mention[0] == name[0] and text[name[1] : name[1] + 1] == ","
+        return mention[0] <= name[0] and name[1] <= mention[1] and (begins or mention[1] == name[1])
+    return bool(words and others) and (set(words) <= set(others) or set(others) <= set(words)) and words[-1] in others
 
 
 @dataclass(frozen=True, kw_only=True)

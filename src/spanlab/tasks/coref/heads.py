@@ -320,4 +320,6 @@ def _links(scores: DocumentScores) -> Links:
         mention_scores=scores.candidate_C.float().cpu().numpy()[scores.kept],
         antecedents=antecedent_M.cpu().numpy(),
         link_scores=best.values.cpu().numpy(),
+        index=scores.antecedents.index_MK.cpu().numpy(),
+        scores=scores.score_MK.float().cpu().numpy(),
     )

@@ -30,7 +30,7 @@ def resolve_pronouns(text: str, clusters: Sequence[Sequence[tuple[int, int]]]) -
     for cluster in clusters:
         name = representative([text[start:end] for start, end in cluster])
         if name is not None:
-            replacements += [(start, end, name) for start, end in cluster if _is_pronoun(text[start:end])]
+            replacements += [(start, end, name) for start, end in cluster if is_pronoun(text[start:end])]
     parts, position = [], 0
     for start, end, name in sorted(replacements):
         if start >= position:
@@ -41,14 +41,15 @@ def resolve_pronouns(text: str, clusters: Sequence[Sequence[tuple[int, int]]]) -
 
 def representative(mentions: Sequence[str]) -> str | None:
     """The most frequent capitalised mention of a cluster, else the first that is not a pronoun."""
-    nouns = [mention for mention in mentions if not _is_pronoun(mention)]
+    nouns = [mention for mention in mentions if not is_pronoun(mention)]
     names = Counter(mention for mention in nouns if mention[:1].isupper() and mention.split()[-1][:1].isupper())
     if names:
         return names.most_common(1)[0][0]
     return nouns[0] if nouns else None
 
 
-def _is_pronoun(mention: str) -> bool:
+def is_pronoun(mention: str) -> bool:
+    """Whether a mention is a pronoun, of any person."""
     return mention.lower() in _PRONOUNS
 
 

@@ -49,6 +49,10 @@ from spanlab.tasks.validation import Problem
 from spanlab.tasks.windows import InputWindow, Windower
 from spanlab.text.whole_words import are_mostly_whole
 
+THRESHOLD = "pronoun"
+"""The name of the threshold above which he and she have an antecedent; a model without it treats them like others."""
+_CHOICES = (0.0, -1.0, -2.0, -4.0, -8.0)
+
 
 class Coreference(Task[CorefExample, CorefResult]):
     """The task `coref`."""
@@ -201,7 +205,11 @@ class Coreference(Task[CorefExample, CorefResult]):
             return self.empty_result(index, example)
         (sample,), (links,) = samples, outputs
         clusters, cluster_scores, mentions = build_clusters(
-            example.text, sample.features, links, singletons=bool(self.config.singletons)
+            example.text,
+            sample.features,
+            links,
+            singletons=bool(self.config.singletons),
+            pronoun_threshold=self.fitted.thresholds.get(THRESHOLD),
         )
         return CorefResult(
             id=result_id(index, example.id),
@@ -219,6 +227,23 @@ class Coreference(Task[CorefExample, CorefResult]):
     def empty_result(self, index: int, example: CorefExample) -> CorefResult:
         shared = empty_fields(index, example.id)
         return CorefResult(**shared, clusters=(), cluster_scores=(), mentions=(), source=example.text)
+
+    @override
+    def tune(
+        self, examples: Sequence[CorefExample], samples: Sequence[Sequence[Sample]], outputs: Sequence[Sequence[Links]]
+    ) -> Self:
+        """The threshold of pronouns with the best CoNLL F1, or none if that is better; of equals the lowest."""
+        gold = [example.clusters for example in examples]
+        if not any(gold):
+            return self
+        choices = [type(self)(self.config, replace(self.fitted, thresholds=found)) for found in _threshold_choices()]
+        documents = list(enumerate(zip(examples, samples, outputs, strict=True)))
+
+        def conll_f1(task: Self) -> float:
+            predicted = [task.decode(index, *document).clusters for index, document in documents]
+            return score_clusters(gold, predicted)["conll_f1"]
+
+        return max(choices, key=conll_f1)
 
     # ---- score
 
@@ -259,13 +284,18 @@ class Coreference(Task[CorefExample, CorefResult]):
         return Mistake(badness=100.0 - scores["conll_f1"], shown=result.to_html(), gold=gold, predicted=predicted)
 
 
+def _threshold_choices() -> list[dict[str, float]]:
+    """None, and the thresholds; the lowest first, as pronouns of a person are almost never a first mention."""
+    return [*({THRESHOLD: value} for value in sorted(_CHOICES)), {}]
+
+
 def _score_questions(examples: Sequence[CorefExample], results: Sequence[CorefResult]) -> dict[str, float]:
     """The scores of GAP."""
     gold, predicted, genders = [], [], []
     for example, result in zip(examples, results, strict=True):
         assert example.question is not None
         gold.append(example.question.gold or (False, False))
-        predicted.append(example.question.answer(result.clusters))
+        predicted.append(example.question.answer(example.text, result.clusters))
         start, end = example.question.pronoun
         genders.append(gender(example.text[start:end]) or "")
     return score_gap(gold, predicted, genders)
