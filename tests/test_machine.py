@@ -1,6 +1,7 @@
 """What the machine can do: bf16 where oneDNN may use it, the cores a process may use, how idle threads wait."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -124,3 +125,19 @@ def test_idle_threads_spin_briefly_unless_the_user_decides() -> None:
         process = [sys.executable, "-c", code]
         done = subprocess.run(process, capture_output=True, text=True, check=True, env={**undecided, **chosen})
         assert done.stdout == f"{expected} False\n"
+
+
+def test_every_extra_installs_what_the_code_imports() -> None:
+    import tomllib
+
+    root = Path(__file__).parents[1]
+    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = set(project["optional-dependencies"]) - {"all", "bench", "dev"}
+    assert set(machine.EXTRAS) == extras
+    sources = [path for path in (root / "src").rglob("*.py") if path.name != "machine.py"]
+    code = "\n".join(path.read_text(encoding="utf-8") for path in sources)
+    for extra, modules in machine.EXTRAS.items():
+        unused = [module for module in modules if not re.search(rf"\b{module}\b", code)]
+        assert extra == "docs" or not unused, f"{extra}: no module imports {unused}"
+    (every,) = project["optional-dependencies"]["all"]
+    assert set(every.removeprefix("spanlab[").removesuffix("]").split(",")) == extras - {"docs"}

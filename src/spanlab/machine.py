@@ -15,8 +15,6 @@ from spanlab.version import __version__
 
 CORE = ("torch", "numpy", "tokenizers", "safetensors", "huggingface_hub", "pyyaml", "typer", "rich", "scipy")
 EXTRAS: dict[str, tuple[str, ...]] = {
-    "serve": ("fastapi", "uvicorn", "prometheus_client"),
-    "onnx": ("onnx", "onnxruntime"),
     "ray": ("ray",),
     "hf": ("transformers",),
     "data": ("pyarrow", "zstandard", "sentencepiece"),

@@ -8,6 +8,10 @@ import pytest
 from typer.core import TyperCommand, TyperGroup
 from typer.exceptions import TyperException
 
+from spanlab.finetuning.config import MULTITASK
+from spanlab.recipes import describe_recipes, shipped_recipes
+from spanlab.tasks.descriptions import DESCRIPTIONS
+from spanlab.tasks.table import TASKS
 from tests.cli.run import run_here
 from tests.docs.shell import MAIN, parse_command
 
@@ -53,3 +57,16 @@ def test_help_is_printed_with_its_example(name: str, monkeypatch: pytest.MonkeyP
 def test_an_example_that_is_wrong_does_not_parse(wrong: str) -> None:
     with pytest.raises((AssertionError, TyperException)):
         parse_command(wrong)
+
+
+def test_help_lists_every_task_and_recipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    assert list(DESCRIPTIONS) == [*TASKS, MULTITASK]
+    recipes = describe_recipes()
+    assert list(recipes) == shipped_recipes()
+    assert all(recipes.values())
+    lists = {("finetune",): (DESCRIPTIONS,), ("pretrain",): (recipes,), (): (DESCRIPTIONS, recipes)}
+    for command, tables in lists.items():
+        shown = " ".join(run_here(*command, "--help").stdout.split())
+        for name, line in ((name, line) for table in tables for name, line in table.items()):
+            assert f"{name} {line}" in shown

@@ -15,7 +15,8 @@ import yaml
 from spanlab.cli.main import main
 from spanlab.cli.progress import RunDisplay
 from spanlab.encoder import TransformerEncoder, preset, save_model
-from spanlab.pretraining.recipe import load_recipe, shipped_recipes
+from spanlab.pretraining.recipe import load_recipe
+from spanlab.recipes import shipped_recipes
 from spanlab.training.records import Record
 from tests.pretraining.making import SMALLEST, make_tokenizer, write_text
 
@@ -139,7 +140,7 @@ def test_what_was_refused_leaves_the_folder_free(spanlab: Spanlab, small_corpus:
 def test_an_unknown_recipe(spanlab: Spanlab) -> None:
     assert refusal(spanlab("pretrain", "spanbret", "--out", "x")) == (
         "unknown recipe 'spanbret' (did you mean 'spanbert'?); shipped are albert, bert, electra, elmo, gpt, "
-        "roberta, spanbert, xlnet; or give a YAML file"
+        "roberta, spanbert, transformer, xlnet; or give a YAML file"
     )
 
 

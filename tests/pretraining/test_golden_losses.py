@@ -17,7 +17,8 @@ from spanlab.corpus import PrepareConfig, PreparedCorpus, plan_preparation, run_
 from spanlab.encoder import Electra, ElmoEncoder, Encoder, build_encoder, elmo_preset, preset
 from spanlab.objectives import TensorBatch, build_criterion
 from spanlab.pretraining.examples import Examples
-from spanlab.pretraining.recipe import Recipe, load_recipe, shipped_recipes
+from spanlab.pretraining.recipe import Recipe, load_recipe
+from spanlab.recipes import shipped_recipes
 from spanlab.text.train import TokenizerConfig, train_tokenizer
 
 HERE = Path(__file__).parent

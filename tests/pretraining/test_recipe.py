@@ -7,11 +7,21 @@ import pytest
 from spanlab.config import to_mapping
 from spanlab.encoder import preset
 from spanlab.errors import ConfigError
-from spanlab.pretraining.recipe import load_recipe, shipped_recipes
+from spanlab.pretraining.recipe import load_recipe
+from spanlab.recipes import shipped_recipes
 
 
 def test_the_shipped_recipes_are_the_published_systems() -> None:
-    assert shipped_recipes() == ["albert", "bert", "electra", "elmo", "gpt", "roberta", "spanbert", "xlnet"]
+    names = ["albert", "bert", "electra", "elmo", "gpt", "roberta", "spanbert", "transformer", "xlnet"]
+    assert shipped_recipes() == names
+    transformer = load_recipe("transformer")
+    assert (transformer.objectives, transformer.training.betas, transformer.training.warmup) == (
+        {"mlm": 1.0},
+        (0.9, 0.98),
+        4000,
+    )
+    encoder = preset("transformer")
+    assert (encoder.positions, encoder.norm_place, encoder.activation) == ("sinusoidal", "post", "relu")
     span = load_recipe("spanbert")
     assert (span.masking.law, span.masking.geometric_p, span.masking.max_length) == ("span", 0.2, 10)
     assert span.objectives == {"mlm": 1.0, "sbo": 1.0}
@@ -129,6 +139,7 @@ ONE_LINE = {
     "spans": ("bert", "masking.law=span", lambda recipe: recipe.masking.law == "span"),
     "boundaries": ("bert", "objectives.sbo=1", lambda recipe: "sbo" in recipe.active_objectives),
     "one segment": ("bert", "data.blocks=documents", lambda recipe: recipe.data.blocks == "documents"),
+    "the original encoder": ("spanbert", "backbone=transformer", lambda recipe: recipe.backbone == "transformer"),
     "any backbone": ("spanbert", "backbone=albert", lambda recipe: recipe.backbone == "albert"),
 }
 

@@ -10,7 +10,8 @@ import pytest
 from spanlab.corpus import PreparedCorpus
 from spanlab.errors import ConfigError
 from spanlab.pretraining.examples import Examples
-from spanlab.pretraining.recipe import load_recipe, shipped_recipes
+from spanlab.pretraining.recipe import load_recipe
+from spanlab.recipes import shipped_recipes
 from spanlab.report.masks import masks_page, report_masks
 from tests.cli.run import run_spanlab
 

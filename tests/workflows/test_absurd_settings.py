@@ -11,7 +11,8 @@ from spanlab.encoder import EncoderConfig, elmo_preset
 from spanlab.errors import ConfigError
 from spanlab.finetuning.config import resolve_run_config
 from spanlab.pretraining.memory import check_memory, parameters
-from spanlab.pretraining.recipe import Recipe, load_recipe, shipped_recipes
+from spanlab.pretraining.recipe import Recipe, load_recipe
+from spanlab.recipes import shipped_recipes
 from spanlab.tasks.table import TASKS
 
 

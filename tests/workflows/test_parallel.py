@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from spanlab.pretraining.recipe import shipped_recipes
+from spanlab.recipes import shipped_recipes
 from spanlab.training.records import Record
 from spanlab.workflows.pretrain import run_job
 from tests.pretraining.making import job

@@ -24,9 +24,7 @@ def finetune(
     out: Annotated[Path, typer.Option(help="Run folder to write.")],
     task: Annotated[
         str | None,
-        typer.Argument(
-            help="classification, similarity, ner, qa, coref, relation, summarisation, generation or multitask."
-        ),
+        typer.Argument(help="A task of the list below."),
     ] = None,
     overrides: Annotated[
         list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Settings, such as training.epochs=3.")

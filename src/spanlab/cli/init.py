@@ -23,7 +23,7 @@ _MULTITASK = {"topics": "classification", "names": "ner", "alike": "similarity",
 
 
 def init(
-    task: Annotated[str, typer.Argument(help="A task as for finetune, such as ner, or multitask.")],
+    task: Annotated[str, typer.Argument(help="A task of the list below.")],
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder to write.")],
     language: Annotated[str | None, typer.Option(help="en, zh or ko; default: all three.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Write into a folder that is not empty.")] = False,

@@ -34,7 +34,10 @@ from spanlab.cli import (
     tokenizer,
 )
 from spanlab.cli.messages import explain_usage, find_command, in_words_of
+from spanlab.cli.options import list_names
 from spanlab.errors import RunError, SpanlabError
+from spanlab.recipes import describe_recipes
+from spanlab.tasks.descriptions import DESCRIPTIONS
 from spanlab.version import __version__
 
 INTERRUPTED = 130
@@ -42,8 +45,12 @@ _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 """Where it is defined differs among the versions of typer."""
 _WRONG_PATH = (FileNotFoundError, PermissionError, NotADirectoryError, IsADirectoryError, FileExistsError)
 
+_TASKS = list_names("Tasks (spanlab finetune):", DESCRIPTIONS)
+_RECIPES = list_names("Recipes (spanlab pretrain):", describe_recipes())
+
 app = typer.Typer(
     name="spanlab",
+    epilog=f"{_TASKS}\n\n{_RECIPES}",
     help="Pre-train and fine-tune SpanBERT and its family.",
     no_args_is_help=True,
     rich_markup_mode="rich",
@@ -55,12 +62,12 @@ app.command("doctor")(doctor.doctor)
 app.command("embed")(embed.embed)
 app.command("evaluate")(evaluate.evaluate)
 app.command("fill")(fill.fill)
-app.command("finetune")(finetune.finetune)
+app.command("finetune", epilog=_TASKS)(finetune.finetune)
 app.command("generate")(generate.generate)
-app.command("init")(init.init)
+app.command("init", epilog=_TASKS)(init.init)
 app.command("predict")(predict.predict)
 app.command("prepare")(prepare.prepare)
-app.command("pretrain")(pretrain.pretrain)
+app.command("pretrain", epilog=_RECIPES)(pretrain.pretrain)
 app.command("push")(push.push)
 app.command("quickstart")(quickstart.quickstart)
 app.command("score")(score.score)

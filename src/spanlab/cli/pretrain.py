@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 
 
 def pretrain(
-    recipe: Annotated[
-        str | None, typer.Argument(help="spanbert, bert, roberta, albert, electra, xlnet, gpt, elmo, or a YAML file.")
-    ] = None,
+    recipe: Annotated[str | None, typer.Argument(help="A recipe of the list below, or a YAML file.")] = None,
     overrides: Annotated[
         list[str] | None,
         typer.Argument(metavar="KEY=VALUE", help="Settings, such as size=mini training.steps=5000 masking.ratio=0.2."),
@@ -84,7 +82,8 @@ def _read_job(
     overwrite: bool,
 ) -> "PretrainingJob":
     """The job that the arguments describe; of a run to be resumed, the folder has what is not given."""
-    from spanlab.pretraining.recipe import load_recipe, shipped_recipes
+    from spanlab.pretraining.recipe import load_recipe
+    from spanlab.recipes import shipped_recipes
     from spanlab.workflows.pretrain import PretrainingJob, resumed_job
 
     if resume and out:

@@ -1,13 +1,12 @@
 """Recipes: YAML and `key=value` overrides in, a frozen `Recipe` of a system and its training out.
 
-A recipe is one of the shipped names (`spanbert`, `bert`, `roberta`, `albert`, `electra`, `xlnet`, `gpt`, `elmo`) or
-the path of a YAML file. The entry of its `sizes` section for the chosen size takes precedence over the rest of the
-file, and overrides take precedence over both.
+A recipe is a shipped name, such as `spanbert` (`spanlab.recipes` has the list), or the path of a YAML file. The entry
+of its `sizes` section for the chosen size takes precedence over the rest of the file, and overrides take precedence
+over both.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -30,6 +29,7 @@ from spanlab.encoder import EncoderConfig, SpanBoundaryConfig
 from spanlab.errors import ConfigError, did_you_mean
 from spanlab.objectives.build import OBJECTIVES
 from spanlab.pretraining.methods import PAIR_BLOCKS, Method, method_of
+from spanlab.recipes import recipe_path, shipped_recipes
 from spanlab.training.config import TrainingConfig
 
 BlockKind = Literal["documents", "full-sentences", "next-sentence", "sentence-order", "streams"]
@@ -159,11 +159,6 @@ class Recipe(Bounded):
         return self.data.streams or (self.training.batch_size if self.recurrent else 1)
 
 
-def shipped_recipes() -> list[str]:
-    """The names of the recipes that come with the package."""
-    return sorted(path.name.removesuffix(".yaml") for path in _folder().iterdir() if path.name.endswith(".yaml"))
-
-
 def load_recipe(name_or_path: str, overrides: Sequence[str] | Mapping[str, Any] = ()) -> Recipe:
     """A shipped recipe or a YAML file, changed by overrides: `key=value` strings or a mapping."""
     mapping, source = read_yaml(_locate(name_or_path))
@@ -211,7 +206,7 @@ def _refuse_old_names(mapping: Mapping[str, Any], source: Source, prefix: tuple[
 
 def _locate(name_or_path: str) -> Path:
     if name_or_path in shipped_recipes():
-        return Path(str(_folder() / f"{name_or_path}.yaml"))
+        return recipe_path(name_or_path)
     path = Path(name_or_path)
     if path.suffix in {".yaml", ".yml"} or path.exists():
         return path
@@ -220,7 +215,3 @@ def _locate(name_or_path: str) -> Path:
     raise ConfigError(
         f"unknown recipe '{name_or_path}'{hint}; shipped are {', '.join(known)}", fix="or give a YAML file"
     )
-
-
-def _folder() -> Any:  # noqa: ANN401 (importlib's Traversable)
-    return files("spanlab.recipes")
