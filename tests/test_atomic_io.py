@@ -14,11 +14,10 @@ from tests.breaking import file_size_limit
 DIRECT_WRITES = re.compile(r"""\.write_text\(|\.write_bytes\(|open\([^)]*"[wx]b?"|np\.savez?\((?!file)|json\.dump\(""")
 STAGED = {
     "atomic_io.py": "the writer itself, and lock files",
-    "cli/embed.py": "vectors",
     "corpus/blocks.py": "an index, written beside its name",
     "corpus/shards.py": "a shard, written beside its name",
     "corpus/prepare/run.py": "a working file",
-    "inference/writers.py": "predictions, which are resumed",
+    "inference/output_file.py": "predictions, under the name of an unfinished output; devices directly",
     "quickstart/data.py": "into a folder that is renamed when whole",
 }
 """The only files of the package that may write without the atomic writer."""

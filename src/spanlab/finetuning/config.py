@@ -90,6 +90,16 @@ def resolve_run_config(task: str, changes: Mapping[str, Any], source: Source | N
     return config
 
 
+def saved_run_config(task: str, saved: Mapping[str, Any], source: Source | None = None) -> RunConfig:
+    """The settings of a run from its folder: all are given but those that are newer than the run.
+
+    These have the default of their key, by which a run is as it was before there was the key.
+    """
+    if task == MULTITASK:
+        return from_mapping(MultitaskConfig, saved, source)
+    return from_mapping(find_task(task).Config, saved, source)
+
+
 def _check_batch_warmup(training: TrainingConfig) -> None:
     if training.batch_warmup:
         raise ConfigError("training.batch_warmup is for pre-training", fix="leave it out")

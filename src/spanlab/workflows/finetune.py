@@ -14,7 +14,7 @@ from typing import Any
 from spanlab.atomic_io import readable_disk_errors, sha256_of, write_atomically, write_json
 from spanlab.config import Source, merge, to_mapping
 from spanlab.errors import ConfigError, RunError
-from spanlab.finetuning.config import MULTITASK, RunConfig, resolve_run_config
+from spanlab.finetuning.config import MULTITASK, RunConfig, resolve_run_config, saved_run_config
 from spanlab.finetuning.multitask import read_task_list
 from spanlab.finetuning.run import FinetuningRun
 from spanlab.finetuning.task_data import TaskData, TaskEntry
@@ -29,6 +29,8 @@ from spanlab.workflows.run import OnRecord, OnStart, RunResult, run_training, wr
 
 SPLIT = "split.json"
 """The lines of training files that a run holds out as dev."""
+_ABOUT = ("task", "model", "train", "dev", "add_as", "tasks", "file_fingerprints")
+"""Keys of a run's config beside its settings."""
 SWEEP = "sweep"
 """The folder with the runs of a sweep."""
 LEARNING_RATES = (5e-6, 1e-5, 2e-5, 3e-5, 5e-5)
@@ -129,24 +131,36 @@ def resumed_job(
     run.check(resume=True, overwrite=False)
     if (run.path / SWEEP).is_dir():
         raise ConfigError("a sweep cannot be resumed", path=run.path, fix="start over with --overwrite")
-    config, path = run.read_config(), run.path / CONFIG
-    saved = {key: config.pop(key, None) for key in ("task", "model", "train", "dev", "add_as")}
-    for key in ("tasks", "file_fingerprints"):
-        config.pop(key, None)
-    if not all(isinstance(saved[key], str) for key in ("task", "model", "train")):
-        raise ConfigError("not the config of a fine-tuning run", path=path, fix="check --out")
+    saved, settings = _split_config(run, run.read_config())
     if task is None:
-        changes, source = merge(config, changes), Source(path=str(path))
+        config = saved_run_config(saved["task"], merge(settings, changes), Source(path=str(run.path / CONFIG)))
+    else:
+        config = resolve_run_config(task, changes, source)
     return FinetuningJob(
         task=task or saved["task"],
         model=model or saved["model"],
         train=train or saved["train"],
-        dev=dev or saved["dev"],
-        add_as=add_as or saved["add_as"],
-        config=resolve_run_config(task or saved["task"], changes, source),
+        dev=dev or saved.get("dev"),
+        add_as=add_as or saved.get("add_as"),
+        config=config,
         out=out,
         resume=True,
     )
+
+
+def _split_config(run: RunFolder, config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What a run is about (task, model, files), and its settings."""
+    about = {key: value for key, value in config.items() if key in _ABOUT}
+    if not all(isinstance(about.get(key), str) for key in ("task", "model", "train")):
+        raise ConfigError("not the config of a fine-tuning run", path=run.path / CONFIG, fix="check --out")
+    return about, {key: value for key, value in config.items() if key not in _ABOUT}
+
+
+def _with_new_keys(run: RunFolder, config: Mapping[str, Any]) -> dict[str, Any]:
+    """The config of a run, perhaps of an older version, with all keys of this one."""
+    about, settings = _split_config(run, config)
+    source = Source(path=str(run.path / CONFIG))
+    return {**about, **to_mapping(saved_run_config(about["task"], settings, source))}
 
 
 def run_job(job: FinetuningJob, *, on_start: OnStart | None = None, on_record: OnRecord | None = None) -> RunResult:
@@ -158,7 +172,7 @@ def run_job(job: FinetuningJob, *, on_start: OnStart | None = None, on_record: O
         if process.is_main:
             folder.check(resume=job.resume, overwrite=job.overwrite)
         if job.resume:
-            folder.check_same(describe(job))
+            folder.check_same(describe(job), partial(_with_new_keys, folder))
         run = job.prepare()
         config = describe(job)
         threads, thread_notes = choose_threads(settings.threads, folder, process, resume=job.resume)

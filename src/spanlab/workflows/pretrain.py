@@ -8,6 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,8 @@ from spanlab.training.threads import choose_threads, restore_threads
 from spanlab.workflows.run import Moment, OnRecord, OnStart, RunResult, run_training
 
 FILLINGS = "fillings.json"
+_ABOUT = ("corpora", "corpus_weights", "corpus_fingerprints", "init")
+"""Keys of a run's config beside its recipe."""
 _SAMPLES, _CONTEXT, _MASKS = 4, 24, 3
 """Fill-mask samples, tokens of context on each side, masks in each."""
 
@@ -98,7 +101,7 @@ def run_job(job: PretrainingJob, *, on_start: OnStart | None = None, on_record: 
         corpora = open_corpora(job.data)
         config = describe(job, corpora)
         if job.resume:
-            run.check_same(config, with_current_names)
+            run.check_same(config, partial(_with_new_keys, run))
         threads, thread_notes = choose_threads(training_config.threads, run, process, resume=job.resume)
         with run.lock() if process.is_main else nullcontext():
             spec, initial_model = build_training_spec(job.recipe, corpora, job.init, processes=process.world_size)
@@ -141,15 +144,30 @@ def resumed_job(
     """
     run = RunFolder(out)
     run.check(resume=True, overwrite=False)
-    config = with_current_names(run.read_config())
-    corpora, weights = config.pop("corpora", None), config.pop("corpus_weights", None)
-    initial = config.pop("init", None)
-    config.pop("corpus_fingerprints", None)
-    source = Source(path=str(run.path / CONFIG))
+    saved, settings = _split_config(run.read_config())
     if not data:
-        data = [_weighted(name, weight) for name, weight in zip(corpora or (), weights or (), strict=False)]
-    recipe = from_mapping(Recipe, merge(config, parse_overrides(overrides)), source)
-    return PretrainingJob(recipe=recipe, data=tuple(data), out=out, init=init or initial, resume=True)
+        pairs = zip(saved.get("corpora") or (), saved.get("corpus_weights") or (), strict=False)
+        data = [_weighted(str(name), weight) for name, weight in pairs]
+    source = Source(path=str(run.path / CONFIG))
+    recipe = from_mapping(Recipe, merge(settings, parse_overrides(overrides)), source)
+    return PretrainingJob(recipe=recipe, data=tuple(data), out=out, init=init or saved.get("init"), resume=True)
+
+
+def _split_config(config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What a run is about (corpora and the initial model), and its recipe."""
+    config = with_current_names(config)
+    about = {key: value for key, value in config.items() if key in _ABOUT}
+    return about, {key: value for key, value in config.items() if key not in _ABOUT}
+
+
+def _with_new_keys(run: RunFolder, config: Mapping[str, Any]) -> dict[str, Any]:
+    """The config of a run, perhaps of an older version, with all keys of this one.
+
+    New keys have their defaults, by which a run is as it was before there was the key.
+    """
+    about, settings = _split_config(config)
+    recipe = from_mapping(Recipe, settings, Source(path=str(run.path / CONFIG)))
+    return {**to_mapping(recipe), **about}
 
 
 def _weighted(name: str, weight: float) -> str:

@@ -73,7 +73,7 @@ def run_training(
         notes: notes for the user about the start of the run.
         on_begin_and_end: called with the model, the folder and "before" or "after" when the run begins and ends.
         sections: called at the end; additional sections of the report.
-        remarks: called at the end with the scores of the last evaluation; remarks for the user.
+        remarks: called if the run is finished, with the scores of the last evaluation; remarks for the user.
         on_record: called with every record, on the main process.
     """
     run = training.run
@@ -105,7 +105,7 @@ def run_training(
         outcome=training.outcome,
         steps=training.progress.step,
         scores=scores,
-        remarks=remarks(scores),
+        remarks=remarks(scores) if training.outcome in {"finished", "patience"} else (),
     )
 
 
