@@ -70,7 +70,7 @@ def test_what_is_missing_is_named(spanlab: Spanlab, small_corpus: Path, tmp_path
     [
         (("training.lr=abc",), "'training.lr' is 'abc'; it must be a number"),
         (("training.lr=-1",), "'training.lr' is -1.0; it must be above 0"),
-        (("training.lr=nan",), "'training.lr' is nan; it must be above 0"),
+        (("training.lr=nan",), "'training.lr' is 'nan'; it must be finite"),
         (("training.steps=0",), "'training.steps' is 0; it must be at least 1"),
         (("training.batch_size=2.5",), "'training.batch_size' is 2.5; it must be a whole number"),
         (("objectves.mlm=1",), "unknown key 'objectves' (did you mean 'objectives'?)"),
