@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spanlab.errors import InputError
+from spanlab.errors import InputError, RunError
 from spanlab.inference.writers import FORMATS, find_format, to_json, write_beside
 from spanlab.tasks.classification import ClassificationResult
 from spanlab.tasks.formats.columns import read_columns
@@ -44,10 +44,6 @@ def test_rounding_is_close_and_happens_once(value: float) -> None:
     told = to_json(value)
     assert math.isclose(json.loads(told), value, rel_tol=1e-5)
     assert to_json(json.loads(told)) == told
-
-
-def test_what_is_no_number_stays_so() -> None:
-    assert to_json([math.nan, math.inf]) == "[NaN, Infinity]"
 
 
 def labelled(id_: str = "a") -> ClassificationResult:
@@ -215,3 +211,36 @@ def test_a_second_file_takes_every_result_on_its_way(tmp_path: Path) -> None:
     passed = write_beside(find_format("triples-csv", "relation"), results(), path)
     assert [(result.id, taken[-1]) for result in passed] == [("a", "a"), ("b", "b"), ("c", "c")]
     assert path.read_text(encoding="utf-8").startswith("subject,relation,object")
+
+
+@pytest.mark.parametrize("first", ["=", "+", "-", "@", "\t", "\r", "\n", "\uff1d"])
+def test_no_cell_is_a_formula(first: str) -> None:
+    """Every cell with text of a user: names, types, relations and ids."""
+    bad = f"{first}HYPERLINK(1)"
+    entities = tuple(replace(entity, text=bad, label=bad) for entity in RESULT.entities)
+    entities = (entities[0], *(replace(entity, text=f"{bad}{n}") for n, entity in enumerate(entities[1:])))
+    relations = tuple(replace(relation, label=bad) for relation in RESULT.relations)
+    result = RelationResult(id=bad, entities=entities, relations=relations, source=TEXT)
+    rows = list(csv.reader(text_of("triples-csv", "relation", [result]).splitlines(keepends=True)))
+    assert len(rows) > 1
+    for row in rows[1:]:
+        for cell in row:
+            assert cell[0] not in "=+-@\t\r\n\uff1d"
+        assert row[6] == f"'{bad}"
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+def test_no_number_is_without_meaning(number: float) -> None:
+    result = ClassificationResult(id="0", label="a", score=number, scores={"a": 0.5})
+    for name in ("json", "text"):
+        with pytest.raises(RunError, match="a result holds the number"):
+            text_of(name, "classification", [result])
+    relations = tuple(replace(relation, score=number) for relation in RESULT.relations)
+    for name in ("triples-csv", "triples-nt"):
+        with pytest.raises(RunError, match="a result holds the number"):
+            text_of(name, "relation", [replace(RESULT, relations=relations)])
+
+
+def test_half_of_a_surrogate_pair_is_escaped() -> None:
+    text = text_of("json", "classification", [labelled("\ud83d")])
+    assert json.loads(text.encode("utf-8"))["id"] == "\ud83d"

@@ -35,6 +35,7 @@ from spanlab.cli import (
 )
 from spanlab.cli.messages import explain_usage, find_command, in_words_of
 from spanlab.cli.options import list_names
+from spanlab.cli.streams import prepare_streams
 from spanlab.errors import RunError, SpanlabError
 from spanlab.recipes import describe_recipes
 from spanlab.tasks.descriptions import DESCRIPTIONS
@@ -94,6 +95,7 @@ def _options(
 
 def main() -> None:
     """Run the command line and exit with its code."""
+    prepare_streams()
     try:
         code = app(prog_name="spanlab", standalone_mode=False)
     except _UsageError as error:
@@ -114,8 +116,10 @@ def main() -> None:
         sys.exit(1)
     except OSError as error:
         problem = disk_problem(error)
-        if problem is not None and error.filename:
-            typer.echo(f"spanlab: {error.filename}: {problem}; free some space and run the command again", err=True)
+        # Every file is named where it is written.
+        name = error.filename or (None if sys.stdout.isatty() else "standard output")
+        if problem is not None and name:
+            typer.echo(f"spanlab: {name}: {problem}; free some space and run the command again", err=True)
             sys.exit(2)
         path = f"{error.filename}: " if error.filename else ""
         if error.errno in {errno.EMFILE, errno.ENFILE}:

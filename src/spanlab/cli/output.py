@@ -1,14 +1,16 @@
 """What commands print: results to stdout as tables or JSON, progress and notes to stderr."""
 
+import math
 import os
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from spanlab.cli.streams import ClosedOutputError
 from spanlab.inference.writers import to_json
 
 if TYPE_CHECKING:
@@ -16,8 +18,16 @@ if TYPE_CHECKING:
 
 
 def print_json(result: Mapping[str, Any]) -> None:
-    """One JSON object on stdout, for scripts."""
-    typer.echo(to_json(result))
+    """One JSON object on stdout, for scripts; a number that is not finite, such as a perplexity, is null."""
+    typer.echo(to_json(_without_infinity(result)))
+
+
+def _without_infinity(value: Any) -> Any:  # noqa: ANN401 (anything a report holds)
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, Mapping):
+        return {key: _without_infinity(item) for key, item in value.items()}
+    return [_without_infinity(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def print_table(rows: Iterable[tuple[str, str]], *, title: str | None = None) -> None:
@@ -42,11 +52,12 @@ def conclude(result: "RunResult", command: str, *, as_json: bool) -> None:
     """Print the result of a run, in the main process only; `command` resumes it."""
     if os.environ.get("RANK", "0") != "0":
         return
-    if as_json:
-        print_json(result.to_dict())
-        return
     rows = [("outcome", result.outcome), ("steps", f"{result.steps:,}"), ("model", str(result.model))]
-    print_table([*rows, *((f"last {name}", f"{value:.4g}") for name, value in result.scores.items())])
+    rows += [(f"last {name}", f"{value:.4g}") for name, value in result.scores.items()]
+    with suppress(ClosedOutputError):  # the run is finished and in its folder, whoever listens
+        print_json(result.to_dict()) if as_json else print_table(rows)
+    if as_json:
+        return
     for remark in result.remarks:
         note(remark)
     note(f"report: {result.folder / 'report.html'}")

@@ -12,7 +12,7 @@ item per result, to be written to a file or printed. A new format is a function 
 | conll2003 | ner | a word and its IOB2 tag per line, a blank line after each text; of nested entities the outer ones |
 | conll2012 | coref | documents in the columns of CoNLL-2012 |
 | squad | qa | SQuAD's prediction file, `{id: answer}` |
-| triples-csv | relation | one row per relation, with its source |
+| triples-csv | relation | one row per relation, with its source; text that a spreadsheet would run is quoted |
 | triples-nt | relation | a graph in N-Triples: equal names of one type are one node, each relation has its source |
 
 Importing this module loads nothing heavy.
@@ -21,6 +21,7 @@ Importing this module loads nothing heavy.
 import csv
 import io
 import json
+import math
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -31,7 +32,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 from spanlab.atomic_io import open_atomically
-from spanlab.errors import InputError
+from spanlab.errors import InputError, RunError
 
 if TYPE_CHECKING:
     from spanlab.inference.predictor import Predictor
@@ -46,6 +47,8 @@ DIGITS = 6
 _NOT_IN_TEXT = ("id", "windows", "scores", "nbest")
 _PORTION = 256
 """Documents whose coreference clusters are predicted at once."""
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""What a formula begins with; the last four are the full-width forms of the first."""
 _RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 _LABEL = "<http://www.w3.org/2000/01/rdf-schema#label>"
 _SOURCE = "<http://purl.org/dc/terms/source>"
@@ -76,18 +79,26 @@ class OutputFormat(NamedTuple):
 
 
 def to_json(value: object) -> str:
-    """One line of JSON, numbers rounded to `DIGITS`."""
-    return json.dumps(_round(value), ensure_ascii=False)
+    """One line of JSON, numbers rounded to `DIGITS`; a NaN is an error, and half of a surrogate pair is escaped."""
+    text = json.dumps(_round(value), ensure_ascii=False, allow_nan=False)
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _round(value: object) -> object:
     if isinstance(value, float):
-        return float(f"{value:.{DIGITS}g}")
+        return float(f"{_finite(value):.{DIGITS}g}")
     if isinstance(value, Mapping):
         return {key: _round(item) for key, item in value.items()}
     if isinstance(value, tuple | list):
         return [_round(item) for item in value]
     return value
+
+
+def _finite(number: float) -> float:
+    """The number; raises where it is NaN or infinite, which no reader of results expects."""
+    if not math.isfinite(number):
+        raise RunError(f"a result holds the number {number}; the model's weights are damaged, or its training diverged")
+    return number
 
 
 def to_text_line(record: Record) -> str:
@@ -96,7 +107,13 @@ def to_text_line(record: Record) -> str:
     cells = [record["id"]]
     for name, value in record.items():
         if name not in hidden:
-            text = f"{value:.4f}" if isinstance(value, float) else value if isinstance(value, str) else to_json(value)
+            text = (
+                f"{_finite(value):.4f}"
+                if isinstance(value, float)
+                else value
+                if isinstance(value, str)
+                else to_json(value)
+            )
             cells.append(f"{name}={text}")
     return "\t".join(cells)
 
@@ -195,8 +212,15 @@ def write_triples_csv(results: "Iterable[RelationResult]") -> Iterator[str]:
 
 def _csv(rows: Iterable[Iterable[object]]) -> str:
     text = io.StringIO(newline="")
-    csv.writer(text).writerows(rows)
+    csv.writer(text).writerows([_cell(value) for value in row] for row in rows)
     return text.getvalue()
+
+
+def _cell(value: object) -> object:
+    """A cell that no spreadsheet runs: text that begins like a formula is quoted by an apostrophe, as OWASP advises."""
+    if isinstance(value, float):
+        return _finite(value)
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
 
 
 def write_triples_nt(results: "Iterable[RelationResult]") -> Iterator[str]:
@@ -224,7 +248,7 @@ def write_triples_nt(results: "Iterable[RelationResult]") -> Iterator[str]:
                     (f"<{_RDF}predicate>", relation),
                     (f"<{_RDF}object>", object_),
                     (_SOURCE, _literal(triple.source)),
-                    (_iri("score"), f'"{triple.score}"^^{_DOUBLE}'),
+                    (_iri("score"), f'"{_finite(triple.score)}"^^{_DOUBLE}'),
                 )
             ]
         yield "".join(lines)
