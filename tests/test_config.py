@@ -210,3 +210,11 @@ def test_names_of_other_programs_lead_to_keys_that_exist() -> None:
     configs = (Recipe, MultitaskConfig, *(task.Config for task in TASKS.values()))
     known = {key.rpartition(".")[2] for config in configs for key in all_keys(config)}
     assert set(_ALSO_CALLED.values()) <= known
+
+
+@pytest.mark.parametrize("value", [5, "text", [[]], None])
+def test_what_is_no_section_is_refused(value: Any) -> None:
+    with pytest.raises(ConfigError, match="expected a section"):
+        merge(value, {"a": 1})
+    with pytest.raises(ConfigError, match="expected keys and values"):
+        from_mapping(Training, value)

@@ -191,6 +191,9 @@ def nested(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def merge(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
     """`base` updated with `change`, section by section."""
+    for section in (base, change):
+        if not isinstance(section, Mapping):
+            raise ConfigError(f"expected a section of keys and values, not {clip_repr(section)}")
     merged = dict(base)
     for key, value in change.items():
         old = merged.get(key)
@@ -200,7 +203,10 @@ def merge(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
 
 def from_mapping(cls: type[Config], mapping: Mapping[str, Any], source: Source | None = None) -> Config:
     """An instance of the frozen dataclass `cls` from a nested mapping, every key and value checked."""
-    return _build(cls, mapping, (), dataclasses.replace(source or Source(), root=cls))
+    source = dataclasses.replace(source or Source(), root=cls)
+    if not isinstance(mapping, Mapping):
+        raise source.error((), f"expected keys and values, not {clip_repr(mapping)}")
+    return _build(cls, mapping, (), source)
 
 
 _ALSO_CALLED = {

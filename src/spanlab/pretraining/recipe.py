@@ -167,7 +167,7 @@ def load_recipe(name_or_path: str, overrides: Sequence[str] | Mapping[str, Any] 
     _refuse_old_names(changes, Source())
     sizes = mapping.pop("sizes", None) or {}
     size = str(changes.get("size", mapping.get("size", Recipe.size)))
-    if not isinstance(sizes, Mapping):
+    if not isinstance(sizes, Mapping) or not all(isinstance(section or {}, Mapping) for section in sizes.values()):
         raise source.error(("sizes",), "'sizes' must hold a section for each size")
     _refuse_old_names(sizes.get(size) or {}, source, ("sizes", size))
     written = merge(mapping, sizes.get(size) or {})

@@ -62,12 +62,18 @@ def read_run(folder: str | Path) -> RunFiles:
         config=_parse_config(folder / "config.yaml", config_text),
         records=tuple(read_metrics(metrics)) if metrics.is_file() else (),
         environment=_read_mapping(folder / "environment.json"),
-        fillings={
-            time: tuple(from_mapping(FillResult, result, Source(path=str(fillings))) for result in results)
-            for time, results in _read_mapping(fillings).items()
-        },
+        fillings={time: _read_fillings(results, fillings) for time, results in _read_mapping(fillings).items()},
         status=read_status(folder / "status.json"),
     )
+
+
+def _read_fillings(results: Any, path: Path) -> tuple[FillResult, ...]:  # noqa: ANN401 (anything JSON holds)
+    if not isinstance(results, list):
+        raise InputError("not the fillings of a run", path=path, fix="delete the file")
+    fillings = tuple(from_mapping(FillResult, result, Source(path=str(path))) for result in results)
+    if not all(run.fillings.get("mlm") and all(run.fillings.values()) for result in fillings for run in result.runs):
+        raise InputError("a run of masks has no filling", path=path, fix="delete the file")
+    return fillings
 
 
 def _read(path: Path) -> str:

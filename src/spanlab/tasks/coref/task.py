@@ -252,7 +252,8 @@ class Coreference(Task[CorefExample, CorefResult]):
         for problem in cluster_problems(example.text, row.values):
             if problem.serious:
                 raise problem.error(row)
-        predicted = parse_example(Row(values={**row.values, "text": example.text}), labelled=True)
+        values = {"text": example.text, "clusters": row.values.get("clusters")}
+        predicted = parse_example(Row(values=values), labelled=True)
         return CorefResult(
             id=result_id(index, example.id),
             clusters=predicted.clusters,

@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 from typing import Any
 
-from spanlab.errors import InputError
+from spanlab.errors import InputError, clip_repr
 from spanlab.tasks.formats.lines import read_lines
 from spanlab.tasks.formats.row import Row
 
 HEADER = ("ID", "Text", "Pronoun", "Pronoun-offset", "A", "A-offset", "A-coref", "B", "B-offset", "B-coref", "URL")
 _UNLABELLED = tuple(name for name in HEADER if not name.endswith("-coref"))
+_MAX_DIGITS = 12
 _TRUTH = {"TRUE": True, "FALSE": False}
 
 
@@ -39,8 +40,8 @@ def _row(path: str, line_number: int, header: list[str], cells: list[str]) -> Ro
     values: dict[str, Any] = {"id": named["ID"], "text": named["Text"]}
     for field, name in (("pronoun", "Pronoun"), ("a", "A"), ("b", "B")):
         offset = named[f"{name}-offset"]
-        if not offset.isdecimal():
-            cause = f"'{name}-offset' is '{offset}'; it must be a whole number"
+        if not offset.isdecimal() or len(offset) > _MAX_DIGITS:
+            cause = f"'{name}-offset' is {clip_repr(offset)}; it must be a whole number"
             return InputError(cause, path=path, line=line_number)
         start = int(offset)
         end = start + len(named[name])

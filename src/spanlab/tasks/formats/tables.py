@@ -47,12 +47,19 @@ def _separator(path: str, columns: Sequence[str]) -> str:
     first = next((line for _, line in read_lines(path) if not isinstance(line, InputError) and line.strip()), "")
     by_position = bool(columns) and not any(RENAMES in column for column in columns)
     csv.field_size_limit(max_line_bytes())
-    widths = {separator: len(next(csv.reader([first], delimiter=separator), [])) for separator in ",;\t"}
+    widths = {separator: _count_cells(first, separator) for separator in ",;\t"}
     others = [separator for separator in ";\t" if widths[separator] > 1]
     if widths[","] > 1 or not others:
         return ","
     # Without a header the only column may hold a sentence with a semicolon.
     return others[0] if not by_position or widths[others[0]] == len(columns) else ","
+
+
+def _count_cells(line: str, separator: str) -> int:
+    try:
+        return len(next(csv.reader([line], delimiter=separator), []))
+    except csv.Error:  # reported with its line when the rows are read
+        return 0
 
 
 def _csv_cells(path: str, separator: str) -> Iterator[NumberedCells]:
