@@ -24,7 +24,7 @@ from spanlab.quickstart.page import next_commands
 from spanlab.quickstart.plan import QuickstartSettings, parse_budget
 from spanlab.quickstart.results import QuickstartResults
 from spanlab.quickstart.run import find_minilm, run_quickstart
-from spanlab.quickstart.runs import MIN_STEPS, Throughput, steps_of
+from spanlab.quickstart.runs import MIN_STEPS, Throughput, is_finished, steps_of
 from spanlab.samples import load as load_almanac
 from spanlab.training.records import Record
 from tests.cli.run import run_here
@@ -167,6 +167,20 @@ def test_ctrl_c_in_a_run_loses_no_step(tmp_path: Path, text: Path, done: tuple[P
             run_quickstart(small(out, text), Impatient())
     run_quickstart(small(out, text), Impatient())
     assert_same_outcome(whole, out)
+
+
+def test_ctrl_c_in_the_last_evaluation_of_a_run_begins_no_other(tmp_path: Path, text: Path) -> None:
+    class Late(Listener):
+        def record(self, record: Record) -> None:
+            if record.step == 2 and record.split == "dev":
+                signal.raise_signal(signal.SIGINT)
+
+    for runs in (1, 2):
+        events = Late()
+        with pytest.raises(KeyboardInterrupt):
+            run_quickstart(small(tmp_path / "quickstart", text), events)
+        assert events.runs == 1
+        assert sum(is_finished(tmp_path / "quickstart" / run) for run in RUNS) == runs
 
 
 def assert_same_outcome(one: Path, other: Path) -> None:

@@ -66,9 +66,12 @@ class QuickstartFolder:
         unfinished = self.path / f".{name}.unfinished"
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir()
-        yield unfinished
-        fsync_folder(unfinished)
-        replace_folder(unfinished, self.path / name)
+        try:
+            yield unfinished
+            fsync_folder(unfinished)
+            replace_folder(unfinished, self.path / name)
+        finally:
+            shutil.rmtree(unfinished, ignore_errors=True)  # after an error: a full disk needs the space
 
     def _check(self, *, overwrite: bool) -> bool:
         """Whether the folder contains a quickstart; raises if it contains anything else, or other settings."""
