@@ -4,9 +4,11 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from spanlab.cli import progress
 from spanlab.cli.progress import TrainingProgress, describe
 from spanlab.training.records import Record
 
@@ -127,3 +129,30 @@ def test_the_module_imports_neither_torch_nor_rich_s_progress() -> None:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     outcome = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
     assert outcome.stdout.strip() == "[]"
+
+
+def test_inputs_are_told_of_now_and_then(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without a terminal short work prints nothing, and long work a line with its rate and the time left."""
+    clock = iter([0.0, 10.0, 40.0, 50.0])
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    with progress.InputProgress("predict", 100) as shown:
+        for count in (9.5, 10.5, 5.0):
+            shown.advance(count)
+    printed = capsys.readouterr()
+    assert printed.err == "predict: 20/100 (20%)  0.5 inputs/s  0:02:40 left\n"
+    assert printed.out == ""
+
+
+def test_a_bar_counts_inputs_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    with progress.InputProgress("predict", 100, first=20) as shown:
+        for _ in range(40):
+            shown.advance(1.5)
+        shown.hide()
+        shown.advance(1.5)
+    printed = capsys.readouterr()
+    assert "/100" in printed.err
+    assert "inputs/s" in printed.err
+    assert printed.out == ""
