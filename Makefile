@@ -59,6 +59,7 @@ bench: $(STAMP) ## Measure SpanLab beside its peers (minutes; wants a quiet mach
 
 docs: $(STAMP) ## Build the documentation into site/
 	PIP_CONSTRAINT=constraints.txt $(BIN)/pip install --quiet --disable-pip-version-check -e ".[docs]"
+	$(BIN)/python docs/write_reference.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 clean: ## Remove the virtual environment and everything built
