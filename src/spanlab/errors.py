@@ -71,6 +71,10 @@ class MissingExtraError(SpanlabError):
         return MissingExtraError, (self.extra, self.purpose)
 
 
+class LoadWarning(UserWarning):
+    """Something about a model that does not stop it from being loaded, and that its user should know."""
+
+
 class RunError(RuntimeError):
     """A run had to stop for a reason that is not in the user's input."""
 

@@ -26,6 +26,11 @@ def edit_config(folder: Path, **changes: object) -> None:
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
 
 
+def rename_key(folder: Path, old: str, new: str) -> None:
+    path = folder / "config.json"
+    path.write_text(path.read_text().replace(f'"{old}"', f'"{new}"'))
+
+
 def truncate(path: Path, share: float = 0.5) -> None:
     content = path.read_bytes()
     path.write_bytes(content[: int(len(content) * share)])
@@ -51,8 +56,8 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "cut config": (lambda f: truncate(f / "config.json"), "config.json:.*not valid JSON"),
     "not text": (lambda f: (f / "config.json").write_bytes(b"\xff\xfe{}"), "not UTF-8"),
     "not an object": (lambda f: (f / "config.json").write_text("[1]"), "expected a JSON object"),
-    "unknown key": (lambda f: edit_config(f, hiden_size=12), "unknown key 'hiden_size'.*did you mean 'hidden_size'"),
-    "wrong type": (lambda f: edit_config(f, hidden_size="big"), "'width' is 'big'; it must be a whole number"),
+    "misspelt": (lambda f: rename_key(f, "hidden_size", "hiden_size"), "'hiden_size'.*did you mean 'hidden_size'"),
+    "wrong type": (lambda f: edit_config(f, hidden_size="big"), "'hidden_size' is 'big'; it must be a whole number"),
     "head count": (lambda f: edit_config(f, num_attention_heads=3), "3 heads cannot share a width of 128"),
     "other shape": (lambda f: edit_config(f, hidden_size=64), "but the config says"),
     "relative": (lambda f: edit_config(f, position_embedding_type="relative_key"), "position_embedding_type"),
@@ -74,7 +79,7 @@ def test_damage_is_named(name: str, folder: Path) -> None:
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["gone", "cut weights", "unknown key", "head count", "tokenizer"])
+@pytest.mark.parametrize("name", ["gone", "cut weights", "misspelt", "head count", "tokenizer"])
 def test_commands_exit_with_2_and_write_nothing(name: str, folder: Path, tmp_path: Path) -> None:
     damage, _ = DAMAGE[name]
     damage(folder)

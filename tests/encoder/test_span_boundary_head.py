@@ -81,7 +81,7 @@ def test_a_folder_without_settings_is_read_off_its_shapes(options: dict[str, Any
     [
         ({"boundaries": "extern"}, r"spanlab.json: 'boundaries' is 'extern' \(did you mean 'external'"),
         ({"boundary": "external"}, r"unknown key 'boundary' \(did you mean 'boundaries'"),
-        ("external", "spanlab.json: not a SpanLab model description"),
+        ("external", "spanlab.json: 'head_settings.sbo' is 'external'; it must be a list or section"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(settings: object, message: str, tmp_path: Path) -> None:

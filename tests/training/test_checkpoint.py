@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,15 @@ def test_a_snapshot_comes_back_to_the_bit(tmp_path: Path) -> None:
     checkpoints, _, two = two_checkpoints(tmp_path / "checkpoints")
     assert same(checkpoints.newest(), two)
     assert not checkpoints.damaged
+
+
+def test_weights_that_are_not_finite_are_skipped(tmp_path: Path) -> None:
+    checkpoints, _, two = two_checkpoints(tmp_path)
+    for part in ("weights", "average"):
+        diverged = {"a.weight": torch.full((5, 3), torch.nan)}
+        checkpoints.write(replace(two, **{part: diverged}, progress=Progress(step=30)), keep=3)
+        assert same(checkpoints.newest(), two)
+        assert "'a.weight' is not finite" in checkpoints.damaged[30]
 
 
 def test_old_ones_are_pruned(tmp_path: Path) -> None:

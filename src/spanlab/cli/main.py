@@ -6,6 +6,7 @@ stdout. Modules named here must import quickly: torch, tokenizers and the like a
 
 import errno
 import sys
+import warnings
 from typing import Annotated
 
 import typer
@@ -36,7 +37,7 @@ from spanlab.cli import (
 from spanlab.cli.messages import explain_usage, find_command, in_words_of
 from spanlab.cli.options import list_names
 from spanlab.cli.streams import prepare_streams
-from spanlab.errors import RunError, SpanlabError
+from spanlab.errors import LoadWarning, RunError, SpanlabError
 from spanlab.recipes import describe_recipes
 from spanlab.tasks.descriptions import DESCRIPTIONS
 from spanlab.version import __version__
@@ -93,9 +94,18 @@ def _options(
     """Pre-train and fine-tune SpanBERT and its family."""
 
 
+def _show_warning(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: object, **__: object
+) -> None:
+    """A line on stderr; where in the code a remark about a model arises means nothing to its user."""
+    place = "" if issubclass(category, LoadWarning) else f"{filename}:{lineno}: {category.__name__}: "
+    typer.echo(f"spanlab: {place}{message}", err=True)
+
+
 def main() -> None:
     """Run the command line and exit with its code."""
     prepare_streams()
+    warnings.showwarning = _show_warning
     try:
         code = app(prog_name="spanlab", standalone_mode=False)
     except _UsageError as error:

@@ -7,7 +7,7 @@ the translation to and from Hugging Face's `config.json`.
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
-from spanlab.config import Above, AtLeast, Below, Bounded
+from spanlab.config import Above, AtLeast, AtMost, Below, Bounded
 from spanlab.errors import ConfigError
 
 
@@ -17,14 +17,14 @@ class EncoderConfig(Bounded):
 
     architecture: str = "bert"
     """One of `architectures.ARCHITECTURES`; a saved folder follows its names and layout."""
-    vocab_size: Annotated[int, AtLeast(1)] = 30522
-    width: Annotated[int, AtLeast(1)] = 768
+    vocab_size: Annotated[int, AtLeast(1), AtMost(10_000_000)] = 30522
+    width: Annotated[int, AtLeast(1), AtMost(65_536)] = 768
     """D, the width of the hidden states."""
-    layers: Annotated[int, AtLeast(1)] = 12
+    layers: Annotated[int, AtLeast(1), AtMost(1_000)] = 12
     heads: Annotated[int, AtLeast(1)] = 12
-    inner_width: Annotated[int, AtLeast(1)] = 3072
+    inner_width: Annotated[int, AtLeast(1), AtMost(1_000_000)] = 3072
     """The width inside the feed-forward network."""
-    embedding_width: int | None = None
+    embedding_width: Annotated[int, AtLeast(1), AtMost(65_536)] | None = None
     """Width of the embedding tables; None means `width`. A narrower table is projected up (ALBERT, ELECTRA)."""
 
     positions: Literal["learned", "sinusoidal", "rotary", "relative", "none"] = "learned"
@@ -33,11 +33,11 @@ class EncoderConfig(Bounded):
     """Rotary positions: the longest wavelength is 2π times it."""
     local_rotary_base: Annotated[float, Above(1)] | None = None
     """The same for layers with local attention; None: `rotary_base`."""
-    max_positions: Annotated[int, AtLeast(1)] = 512
+    max_positions: Annotated[int, AtLeast(1), AtMost(10_000_000)] = 512
     """How many tokens a sequence may have; rotary and relative positions set no limit."""
-    position_offset: int = 0
+    position_offset: Annotated[int, AtLeast(0), AtMost(10_000_000)] = 0
     """The row of the position table that the first token takes (RoBERTa: the padding id plus one)."""
-    segments: int = 2
+    segments: Annotated[int, AtLeast(0), AtMost(65_536)] = 2
     """Rows of the segment table; 0 for none."""
     scale_embeddings: bool = False
     """Multiply token embeddings by the square root of the width, as the original Transformer does."""
@@ -47,7 +47,7 @@ class EncoderConfig(Bounded):
     feed_forward: Literal["plain", "glu"] = "plain"
     norm: Literal["layer", "rms"] = "layer"
     norm_place: Literal["post", "pre"] = "post"
-    norm_eps: float = 1e-12
+    norm_eps: Annotated[float, Above(0), Below(1)] = 1e-12
     final_norm: bool = False
     """A norm after the last layer; a pre-norm stack needs one."""
     first_attention_norm: bool = True
@@ -65,7 +65,7 @@ class EncoderConfig(Bounded):
 
     layer_groups: int | None = None
     """How many groups of layers have separate weights; None: every layer has (ALBERT: 1, all layers share)."""
-    inner_layers: Annotated[int, AtLeast(1)] = 1
+    inner_layers: Annotated[int, AtLeast(1), AtMost(1_000)] = 1
     """How many distinct blocks a layer runs through one after the other (ALBERT's inner groups)."""
     pooler: bool = True
     """Whether there is a dense tanh layer on the first token of a sequence (XLNet: the last)."""
@@ -83,13 +83,15 @@ class EncoderConfig(Bounded):
     """The chance that a training step skips the last layer for a sequence; earlier layers in proportion."""
     checkpoint_layers: bool = False
     """Recompute each layer in the backward pass instead of keeping its activations (gradient checkpointing)."""
-    init_std: float = 0.02
+    init_std: Annotated[float, AtLeast(0), AtMost(100)] = 0.02
     residual_init: Literal["same", "depth-scaled", "zero"] = "same"
     """The layers that add to the residual stream start with `init_std`, with `init_std` / √(2 · layers), or at zero."""
-    pad_id: int | None = 0
+    pad_id: Annotated[int, AtLeast(0)] | None = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.pad_id is not None and self.pad_id >= self.vocab_size:
+            raise ConfigError(f"'pad_id' is {self.pad_id}, outside the vocabulary of {self.vocab_size} tokens")
         if self.width % self.heads:
             fix = f"choose a number of heads that divides {self.width}"
             raise ConfigError(f"{self.heads} heads cannot share a width of {self.width}", fix=fix)

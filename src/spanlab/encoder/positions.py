@@ -16,6 +16,8 @@ RotaryAngles = tuple[Tensor, Tensor]
 
 def sinusoid_table(length: int, width: int) -> Tensor:
     """(length, width): sines in the even columns, cosines in the odd ones, wavelengths from 2π to 10,000·2π."""
+    if torch.get_default_device().type == "meta":  # only the shape is wanted, and torch takes seconds to prepare more
+        return torch.empty(length, width)
     position = torch.arange(length, dtype=torch.float64).unsqueeze(1)
     frequency = torch.exp(torch.arange(0, width, 2, dtype=torch.float64) * (-math.log(10_000.0) / width))
     table = torch.zeros(length, width, dtype=torch.float64)

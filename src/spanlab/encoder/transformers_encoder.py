@@ -15,10 +15,17 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
+from spanlab.config import from_mapping
 from spanlab.encoder.config import EncoderConfig
 from spanlab.encoder.model import Encoder, EncoderOutput
 from spanlab.encoder.packing import pack, pack_lengths
-from spanlab.errors import InputError, MissingExtraError
+from spanlab.encoder.pretrained.checked_weights import check_finite, check_missing
+from spanlab.errors import ConfigError, InputError, MissingExtraError, WeightsError
+
+_REQUIRED = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads")
+_MAX_LAYERS = 1_000
+_MAX_PARAMETERS_PER_BYTE = 4
+"""Two where weights are stored in four bits; a pooler that a file lacks adds a little."""
 
 
 class TransformersEncoder(Encoder):
@@ -27,34 +34,42 @@ class TransformersEncoder(Encoder):
     def __init__(self, model: Any) -> None:  # noqa: ANN401 (any transformers model)
         super().__init__()
         self.model = model
-        theirs = model.config
-        self.config = EncoderConfig(
-            vocab_size=theirs.vocab_size,
-            width=theirs.hidden_size,
-            layers=theirs.num_hidden_layers,
-            heads=theirs.num_attention_heads,
-            inner_width=getattr(theirs, "intermediate_size", getattr(theirs, "hidden_dim", 4 * theirs.hidden_size)),
-            embedding_width=model.get_input_embeddings().weight.shape[1],
-            max_positions=getattr(theirs, "max_position_embeddings", 512),
-            segments=getattr(theirs, "type_vocab_size", 0) or 0,
-            pooler=False,  # theirs differ, so no head is put on them
-            pad_id=getattr(theirs, "pad_token_id", None),
-        )
+        config = _encoder_config(model.config)
+        self.config = replace(config, embedding_width=model.get_input_embeddings().weight.shape[1])
 
     @classmethod
-    def load(cls, folder: str | Path) -> "TransformersEncoder":
-        """From a folder in Hugging Face layout; code inside the folder is never run."""
+    def load(cls, folder: Path) -> tuple["TransformersEncoder", tuple[str, ...]]:
+        """From a folder in Hugging Face layout, with the names of the weights in it that were not used.
+
+        Every weight must be there; code inside the folder is never run.
+        """
         try:
-            from transformers import AutoModel
+            import transformers
         except ImportError:
             raise MissingExtraError(
                 "hf", f"the model in {folder}, whose architecture SpanLab reads through transformers,"
             ) from None
         try:
             with quiet_transformers():
-                return cls(AutoModel.from_pretrained(folder, trust_remote_code=False))
-        except (OSError, ValueError, KeyError) as error:
-            raise InputError(f"transformers cannot load it ({str(error).splitlines()[0]})", path=folder) from None
+                config = transformers.AutoConfig.from_pretrained(folder, trust_remote_code=False)
+                _check_class(config, folder)
+                _check_size(config, folder)
+                model, found = transformers.AutoModel.from_pretrained(
+                    folder, config=config, trust_remote_code=False, output_loading_info=True
+                )
+            missing = set(found["missing_keys"])
+            without_pooler = {name for name in missing if not name.startswith("pooler.")}
+            check_missing(sorted(without_pooler), folder)
+            if missing and getattr(model, "pooler", None) is not None:
+                model.pooler = None  # a head that the file does not have; a random one is no model
+            for name, tensor in model.state_dict().items():
+                check_finite(name, tensor, folder)
+            return cls(model), tuple(sorted(found["unexpected_keys"]))
+        except InputError as error:
+            raise type(error)(error.cause, path=error.path or folder / "config.json", fix=error.fix) from None
+        except Exception as error:  # what transformers raises on a folder that it cannot read may be anything
+            reason = (str(error) or type(error).__name__).strip().splitlines()[0]
+            raise InputError(f"transformers cannot load it ({reason})", path=folder) from None
 
     @property
     @override
@@ -118,6 +133,58 @@ class TransformersEncoder(Encoder):
             hidden_states=tuple(restore(x) for x in output.hidden_states) if output_hidden_states else None,
             attentions=tuple(output.attentions) if output_attentions else None,
         )
+
+
+def _encoder_config(theirs: Any) -> EncoderConfig:  # noqa: ANN401 (any transformers config)
+    """What objectives and tasks ask an encoder's config for, from one of transformers."""
+    missing = next((name for name in _REQUIRED if not hasattr(theirs, name)), None)
+    if missing is not None:
+        raise ConfigError(f"a model of type '{theirs.model_type}' is no encoder of text: it has no '{missing}'")
+    return from_mapping(
+        EncoderConfig,
+        {
+            "vocab_size": theirs.vocab_size,
+            "width": theirs.hidden_size,
+            "layers": theirs.num_hidden_layers,
+            "heads": theirs.num_attention_heads,
+            "inner_width": getattr(theirs, "intermediate_size", getattr(theirs, "hidden_dim", 4 * theirs.hidden_size)),
+            "max_positions": getattr(theirs, "max_position_embeddings", 512),
+            "segments": getattr(theirs, "type_vocab_size", 0) or 0,
+            "pooler": False,  # theirs differ, so no head is put on them
+            "pad_id": getattr(theirs, "pad_token_id", None),
+        },
+    )
+
+
+def _check_class(config: Any, folder: Path) -> None:  # noqa: ANN401 (any transformers config)
+    """Raise where the class that the folder was saved from belongs to another `model_type`."""
+    import transformers
+
+    saved = next(iter(config.architectures or ()), "")
+    its_config = getattr(getattr(transformers, saved, None), "config_class", None)
+    its_type = getattr(its_config, "model_type", config.model_type)
+    if its_type != config.model_type:
+        cause = (
+            f"'model_type' is '{config.model_type}', but the model was saved as {saved}, which is of type '{its_type}'"
+        )
+        raise ConfigError(cause, path=folder / "config.json", fix=f"set model_type to '{its_type}'")
+
+
+def _check_size(config: Any, folder: Path) -> None:  # noqa: ANN401 (any transformers config)
+    """Raise where a config asks for more than the folder's weight files can hold, before anything is built from it."""
+    from transformers import AutoModel
+
+    _encoder_config(config)  # its bounds
+    deep = {key: value for key, value in vars(config).items() if "layer" in key and type(value) is int}
+    for key, value in deep.items():
+        if value > _MAX_LAYERS:
+            raise ConfigError(f"'{key}' is {value}; it must be at most {_MAX_LAYERS}", path=folder / "config.json")
+    with torch.device("meta"):
+        asked = sum(parameter.numel() for parameter in AutoModel.from_config(config).parameters())
+    held = sum(path.stat().st_size for path in folder.iterdir() if path.suffix in {".safetensors", ".bin"})
+    if asked > _MAX_PARAMETERS_PER_BYTE * held:
+        cause = f"the config asks for {asked:,} parameters, and the weight files have {held:,} bytes"
+        raise WeightsError(cause, path=folder)
 
 
 @contextmanager

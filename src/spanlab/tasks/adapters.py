@@ -7,6 +7,7 @@ is a parametrisation of the weight, so fused kernels use the sum, too; it is mer
 import copy
 import math
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 import torch.nn.functional as F
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.utils import parametrize
 
+from spanlab.config import AtLeast, AtMost, Bounded
 from spanlab.encoder import Encoder
 from spanlab.encoder.model import EncoderOutput
 from spanlab.errors import ConfigError
@@ -86,12 +88,12 @@ def matrices_of(encoder: Encoder) -> dict[str, nn.Linear]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TaskAdapterConfig:
+class TaskAdapterConfig(Bounded):
     """Which adapters a task has; kept in `spanlab.json`."""
 
-    lora: int = 0
+    lora: Annotated[int, AtLeast(0), AtMost(65_536)] = 0
     """The LoRA rank; 0: none."""
-    lora_alpha: float = 16.0
+    lora_alpha: Annotated[float, AtLeast(-1e6), AtMost(1e6)] = 16.0
     pooler: bool = False
     embedding: bool = False
     """A vector that is added to every embedded token."""

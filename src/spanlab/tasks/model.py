@@ -5,17 +5,19 @@ A model of one task whose head transformers has a class for is saved as that cla
 in `spanlab.json`.
 """
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from torch import Tensor, nn
+from torch import nn
 
 from spanlab.config import Source, from_mapping, merge, to_mapping
 from spanlab.encoder import Encoder, Model, load_model
 from spanlab.encoder.pretrained import class_of, locate_model, save_model
-from spanlab.errors import ConfigError, InputError, WeightsError, did_you_mean
+from spanlab.encoder.pretrained.checked_weights import build_with_weights, check_fit, check_missing, lay_out
+from spanlab.errors import ConfigError, InputError, did_you_mean
 from spanlab.tasks.adapters import TaskAdapterConfig, TaskAdapters, merged
 from spanlab.tasks.base import AnyTask, FittedState, Head, StandardHead
 from spanlab.tasks.config import TaskConfig, TaskDataConfig
@@ -24,6 +26,7 @@ from spanlab.tasks.table import find_task
 from spanlab.tasks.windows import Windower
 from spanlab.text import Tokenizer
 
+Part = TypeVar("Part")
 ALL = "all"
 """In place of the name of a task: all tasks of the model."""
 _SHARED = {field.name for field in fields(TaskConfig)}
@@ -127,38 +130,59 @@ def describe_task(task: AnyTask, adapters: TaskAdapters | None = None) -> dict[s
     }
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Description:
+    """What `spanlab.json` says about a task beside its `FittedState`."""
+
+    task: str
+    columns: tuple[str, ...] = ()
+    window: dict[str, Any] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
+    own: TaskAdapterConfig | None = None
+
+
+def _read_part(part: type[Part], described: Mapping[str, Any], path: Path) -> Part:
+    """The keys of a description that are fields of `part`, checked."""
+    names = {each.name for each in fields(part)}  # type: ignore[arg-type]
+    about = {name: value for name, value in described.items() if name in names}
+    return from_mapping(part, about, Source(path=str(path)))
+
+
 def read_task(described: Mapping[str, Any], path: Path) -> AnyTask:
     """The task of a description that `describe_task` made."""
-    task_class = find_task(str(described.get("task")))
-    source = Source(path=str(path))
-    try:
-        fitted = {name: described[name] for name in (f.name for f in fields(FittedState)) if name in described}
-        data = {**described.get("window", {}), "columns": described.get("columns", [])}
-        mapping = merge(described.get("settings", {}), {"data": data})
-        defaults = to_mapping(task_class.Config())
-        config = from_mapping(task_class.Config, merge(defaults, mapping), source)
-        return task_class(config, from_mapping(FittedState, fitted, source))
-    except (TypeError, AttributeError):
-        raise ConfigError("not the description of a task", path=path, fix="restore the file") from None
+    about, fitted = _read_part(_Description, described, path), _read_part(FittedState, described, path)
+    task_class = find_task(about.task)
+    mapping = merge(about.settings, {"data": {**about.window, "columns": about.columns}})
+    config = from_mapping(task_class.Config, merge(to_mapping(task_class.Config()), mapping), Source(path=str(path)))
+    return task_class(config, fitted)
+
+
+def _read_tasks(described: Mapping[str, Any], path: Path) -> dict[str, Mapping[str, Any]]:
+    """The description of each task by its name; empty if the model has none, or none of SpanLab's."""
+    if "tasks" not in described:
+        return {_read_part(_Description, described, path).task: described} if "task" in described else {}
+    tasks = described["tasks"]
+    if not isinstance(tasks, dict) or not all(isinstance(entry, dict) for entry in tasks.values()):
+        raise ConfigError("'tasks' must be a section for each task", path=path, fix="restore the file")
+    for name in tasks:
+        if not name or "." in name or hasattr(nn.ModuleDict(), name):
+            raise ConfigError(f"a task cannot be called '{name}'", path=path, fix="restore the file")
+    return tasks
 
 
 def load_task_model(folder_or_id: str | Path, *, revision: str | None = None) -> TaskModel:
     """The model in a folder, a run folder or a Hugging Face repository; one without tasks can only embed."""
     folder = locate_model(folder_or_id, revision=revision)
     model = load_model(folder)
-    described = model.described
     path = folder / "spanlab.json"
-    if "tasks" in described:
-        tasks = {name: read_task(entry, path) for name, entry in described["tasks"].items()}
-    elif "task" in described:
-        tasks = {str(described["task"]): read_task(described, path)}
-    else:
+    described = _read_tasks(model.described, path)
+    tasks = {name: read_task(entry, path) for name, entry in described.items()}
+    if not tasks:
         tasks, model = derive_tasks(model, folder)
     heads = {name: _load_head(model, name, task, folder) for name, task in tasks.items()}
+    configs = {name: _read_part(_Description, entry, path).own for name, entry in described.items()}
     adapters = {
-        name: _load_adapters(model, name, entry["own"], folder)
-        for name, entry in described.get("tasks", {}).items()
-        if "own" in entry
+        name: _load_adapters(model, name, config, folder) for name, config in configs.items() if config is not None
     }
     return TaskModel(
         encoder=model.encoder,
@@ -166,35 +190,41 @@ def load_task_model(folder_or_id: str | Path, *, revision: str | None = None) ->
         tasks=tasks,
         heads=heads,
         adapters=adapters,
-        system=described.get("system"),
+        system=model.described.get("system"),
         folder=folder,
     )
 
 
 def _load_head(model: Model, name: str, task: AnyTask, folder: Path) -> Head:
     """A head with its weights, saved under transformers' names or SpanLab's."""
-    head = task.head(model.encoder)
-    standard = head.standard
+    part = f"{name}."
+    layout = lay_out(lambda: task.head(_stand_in(model.encoder)), folder)
+    standard = layout.standard
     if standard is not None and standard.kind in model.heads and name not in model.tasks:
-        weights, module = model.heads[standard.kind].state_dict(), standard.layer
+        weights = model.heads[standard.kind].state_dict()
+        check_fit(standard.layer, weights, folder, part=part)
     else:
-        weights, module = model.tasks.get(name, {}), head
-    _load_weights(module, weights, f"the head of '{name}'", folder)
+        weights, standard = model.tasks.get(name, {}), None
+        check_fit(layout, weights, folder, part=part)
+    had_pooler = model.encoder.pooler is not None
+    head = task.head(model.encoder)
+    if model.encoder.pooler is not None and not had_pooler:
+        check_missing([f"pooler.{key}" for key in model.encoder.pooler.state_dict()], folder)
+    module: nn.Module = head
+    if standard is not None and head.standard is not None:
+        module = head.standard.layer
+    module.load_state_dict({key: weights[key] for key in module.state_dict()})
     return head
 
 
-def _load_adapters(model: Model, name: str, described: Mapping[str, Any], folder: Path) -> TaskAdapters:
+def _stand_in(encoder: Encoder) -> Encoder:
+    """The encoder for a head that is only laid out: a pooler that the head gives it stays with the copy."""
+    stand_in = copy.copy(encoder)
+    stand_in._modules = dict(encoder._modules)
+    return stand_in
+
+
+def _load_adapters(model: Model, name: str, config: TaskAdapterConfig, folder: Path) -> TaskAdapters:
     """The adapters of a task, with their weights."""
-    config = from_mapping(TaskAdapterConfig, described, Source(path=str(folder / "spanlab.json")))
-    adapters = TaskAdapters(model.encoder, config)
-    _load_weights(adapters, model.tasks.get(_adapters_key(name), {}), f"the adapters of '{name}'", folder)
-    return adapters
-
-
-def _load_weights(module: nn.Module, weights: Mapping[str, Tensor], what: str, folder: Path) -> None:
-    """Load `weights` into `module`; raises an error that names the first missing or misshapen tensor."""
-    expected = module.state_dict()
-    wrong = [key for key in expected if key not in weights or weights[key].shape != expected[key].shape]
-    if wrong:
-        raise WeightsError(f"{what} does not match its weights ({wrong[0]})", path=folder)
-    module.load_state_dict({key: weights[key] for key in expected})
+    weights = model.tasks.get(_adapters_key(name), {})
+    return build_with_weights(lambda: TaskAdapters(model.encoder, config), weights, folder, part=f"{name}.own.")

@@ -24,6 +24,7 @@ from spanlab.atomic_io import fsync_folder, rename, sha256_of, write_json
 from spanlab.config import AtLeast, Source, from_mapping, to_mapping
 from spanlab.corpus.randomness import sample_keys
 from spanlab.encoder.pretrained import tensor_files
+from spanlab.encoder.pretrained.checked_weights import check_finite
 from spanlab.errors import InputError
 from spanlab.strict_parsing import read_json
 from spanlab.training.distributed import ProcessContext, full_tensor, gather_objects, named_tensors, shard_like
@@ -177,6 +178,9 @@ def read_checkpoint(folder: Path) -> Snapshot:
             raise InputError(f"a file of the checkpoint is damaged ({error})", path=path) from None
     for part in ("weights", "optimiser"):
         parts.setdefault(part, {})
+    for part in ("weights", "average"):
+        for name, tensor in parts.get(part, {}).items():
+            check_finite(name, tensor, folder)
     return Snapshot(progress=state.progress, **parts)
 
 

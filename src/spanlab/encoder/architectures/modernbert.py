@@ -63,7 +63,8 @@ def _from_config_values(values: dict[str, Any]) -> dict[str, Any]:
 
 def _global_every(kinds: Any, likely: Any) -> int:  # noqa: ANN401 (whatever the file holds)
     """The n for which every n-th layer, from the first on, is global and the others are local; `likely` if it fits."""
-    periods = [likely, *range(1, len(kinds) + 1)] if isinstance(kinds, list) and isinstance(likely, int) else []
+    readable = isinstance(kinds, list) and len(kinds) <= 1_000 and isinstance(likely, int)
+    periods = [likely, *range(1, len(kinds) + 1)] if readable else []
     for period in periods:
         if period > 0 and kinds == [_LOCAL if layer % period else _GLOBAL for layer in range(len(kinds))]:
             return int(period)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar
 
-from spanlab.config import Above, AtLeast, Below, Bounded
+from spanlab.config import Above, AtLeast, AtMost, Below, Bounded
 from spanlab.encoder.config import EncoderConfig
 from spanlab.errors import ConfigError
 
@@ -15,22 +15,22 @@ class ElmoConfig(Bounded):
     """Everything that decides which tensors an ELMo holds and what it computes with them; published by default."""
 
     architecture: ClassVar[str] = "elmo"
-    vocab_size: Annotated[int, AtLeast(1)] = 793471
-    max_characters: Annotated[int, AtLeast(3)] = 50
+    vocab_size: Annotated[int, AtLeast(1), AtMost(10_000_000)] = 793471
+    max_characters: Annotated[int, AtLeast(3), AtMost(10_000)] = 50
     """Characters of a word, its begin and end marks included; longer words are truncated."""
-    character_width: Annotated[int, AtLeast(1)] = 16
-    filters: tuple[tuple[int, int], ...] = PUBLISHED_FILTERS
+    character_width: Annotated[int, AtLeast(1), AtMost(65_536)] = 16
+    filters: tuple[tuple[int, Annotated[int, AtMost(65_536)]], ...] = PUBLISHED_FILTERS
     """Widths of convolutions in characters, and how many filters each has."""
-    highways: Annotated[int, AtLeast(0)] = 2
-    layers: Annotated[int, AtLeast(1)] = 2
-    cells: Annotated[int, AtLeast(1)] = 4096
+    highways: Annotated[int, AtLeast(0), AtMost(1_000)] = 2
+    layers: Annotated[int, AtLeast(1), AtMost(1_000)] = 2
+    cells: Annotated[int, AtLeast(1), AtMost(1_000_000)] = 4096
     """LSTM cells of a layer in each direction."""
-    projection: Annotated[int, AtLeast(1)] = 512
+    projection: Annotated[int, AtLeast(1), AtMost(32_768)] = 512
     """P, the width of each direction; hidden states concatenate the two, so they are twice as wide."""
     clip: Annotated[float, Above(0)] | None = 3.0
     """The bound on cells and projections; null for none."""
     dropout: Annotated[float, AtLeast(0), Below(1)] = 0.1
-    max_positions: Annotated[int, AtLeast(1)] = 512
+    max_positions: Annotated[int, AtLeast(1), AtMost(10_000_000)] = 512
     """The length of the windows that tasks cut long texts into; the network itself sets no limit."""
 
     def __post_init__(self) -> None:

@@ -1,12 +1,14 @@
 """A folder's `config.json` to an `EncoderConfig` and back.
 
-Reading is strict: an unknown key is an error with the nearest known name, and a setting that would change what is
-computed and that we do not have (cross-attention, pruned heads) is refused. Settings that only concern training, task
-heads or generation are ignored. The keys that describe the encoder itself are those of its architecture.
+Reading is strict where it matters: a setting that would change what is computed and that we do not have
+(cross-attention, pruned heads) is refused, and so is a misspelt key of the encoder. Settings that only concern
+training, task heads or generation are ignored. Other programs add keys of their own, which are ignored, too, but named
+to the user. The keys that describe the encoder itself are those of its architecture.
 """
 
 from collections.abc import Mapping
 from dataclasses import fields, replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +35,7 @@ LAYOUTS: dict[str, HuggingFaceLayout] = {
 _BOOKKEEPING = """
 model_type architectures transformers_version torch_dtype dtype _name_or_path name_or_path _commit_hash auto_map
 name language license tokenizer_class _attn_implementation _attn_implementation_internal attn_implementation
-xla_device torchscript use_bfloat16 tf_legacy_loss transformers_weights quantization_config adapters
+xla_device torchscript use_bfloat16 tf_legacy_loss transformers_weights adapters
 sentence_transformers
 """
 _HEADS_AND_TASKS = """
@@ -72,8 +74,25 @@ ACCEPTED_VALUES: dict[str, tuple[Any, ...]] = {
     "classifier_bias": (False,),
     "classifier_activation": ("gelu",),
     "decoder_bias": (True,),
+    "quantization_config": ({}, None),
+    "relative_attention": (False, None),
+    "rotary_emb_fraction": (0, None),
+    "rope_scaling": (None,),
+    "alibi": (False, None),
+    "alibi_starting_size": (0, None),
+    "sliding_window": (None,),
+    "attention_window": (None,),
+    "prenorm": (False, None),
+    "pre_norm": (False, None),
+    "norm_first": (False, None),
+    "use_rms_norm": (False, None),
+    "scale_embedding": (False, None),
+    "token_dropout": (False, None),
 }
-"""Keys that do, with the values that our encoders have."""
+"""Keys that do, though the weights look alike, with the values that our encoders have."""
+
+_MISSPELT = 0.85
+"""How similar an unknown key is to a missing one that it was meant for."""
 
 
 def read_config_json(folder: Path) -> dict[str, Any]:
@@ -93,7 +112,7 @@ def parse_config(mapping: Mapping[str, Any], path: Path | None = None) -> Encode
     model_type = str(mapping.get("model_type"))
     layout = LAYOUTS[model_type]
     try:
-        _check_keys(mapping, layout)
+        check_keys(mapping, layout)
         values: dict[str, Any] = {"architecture": model_type, **layout.config_defaults}
         keys = {**layout.config_keys, **layout.config_keys_read}
         values |= {ours: mapping[theirs] for ours, theirs in keys.items() if theirs in mapping}
@@ -103,9 +122,33 @@ def parse_config(mapping: Mapping[str, Any], path: Path | None = None) -> Encode
                 known = ", ".join(layout.activation_names)
                 raise ConfigError(f"unknown activation '{activation}'; known are {known}")
             values["activation"] = layout.activation_names[activation]
-        return from_mapping(EncoderConfig, layout.from_config_values(values))
+        return from_mapping(EncoderConfig, _convert(values, layout))
     except ConfigError as error:
-        raise ConfigError(error.cause, path=path, fix=error.fix) from None
+        cause = error.cause
+        for ours, theirs in layout.config_keys.items():
+            cause = cause.replace(f"'{ours}'", f"'{theirs}'")
+        raise ConfigError(cause, path=path, fix=error.fix) from None
+
+
+def _convert(values: dict[str, Any], layout: HuggingFaceLayout) -> dict[str, Any]:
+    try:
+        return layout.from_config_values(values)
+    except TypeError:  # arithmetic with a value of the wrong type, which the strict reader names
+        from_mapping(EncoderConfig, values)
+        raise ConfigError("a value has the wrong type") from None
+
+
+def saved_class(mapping: Mapping[str, Any], path: Path | None = None) -> str | None:
+    """The transformers class that a folder was saved from, if `config.json` names one; it must be of `model_type`."""
+    names = mapping.get("architectures") or []
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ConfigError(f"'architectures' is {names!r}; it must be a list of class names", path=path)
+    name, model_type = names[0] if names else None, mapping["model_type"]
+    owners = [owner for owner, layout in LAYOUTS.items() if name in dict(layout.classes)]
+    if model_type in LAYOUTS and owners and model_type not in owners:
+        cause = f"'model_type' is '{model_type}', but the model was saved as {name}, which is of type '{owners[0]}'"
+        raise ConfigError(cause, path=path, fix=f"set model_type to '{owners[0]}'")
+    return name
 
 
 def parse_native_config(mapping: Mapping[str, Any], path: Path | None = None) -> EncoderConfig | ElmoConfig:
@@ -128,14 +171,22 @@ def _current_keys(section: Mapping[str, Any]) -> dict[str, Any]:
     return {renamed.get(key, key): value for key, value in section.items() if key != "summary"}
 
 
-def _check_keys(mapping: Mapping[str, Any], layout: HuggingFaceLayout) -> None:
-    known = {*layout.config_keys.values(), *layout.config_keys_read.values(), *IGNORED_KEYS, *ACCEPTED_VALUES}
+def check_keys(mapping: Mapping[str, Any], layout: HuggingFaceLayout) -> tuple[str, ...]:
+    """The keys that mean nothing to us; raises at a setting that we do not have, and at a misspelt one."""
+    own = {*layout.config_keys.values(), *layout.config_keys_read.values()}
+    unknown = []
     for key, value in mapping.items():
-        if key not in known:
+        if key in own or key in IGNORED_KEYS:
+            continue
+        if key in ACCEPTED_VALUES:
+            if value not in ACCEPTED_VALUES[key]:
+                raise ConfigError(f"'{key}' is {value!r}, which SpanLab's encoder does not have")
+            continue
+        if get_close_matches(key, own - mapping.keys(), n=1, cutoff=_MISSPELT):
             fix = "correct it, or remove it if it means nothing to the model"
-            raise ConfigError(f"unknown key '{key}'{did_you_mean(key, known)}", fix=fix)
-        if key in ACCEPTED_VALUES and value not in ACCEPTED_VALUES[key]:
-            raise ConfigError(f"'{key}' is {value!r}, which SpanLab's encoder does not have")
+            raise ConfigError(f"unknown key '{key}'{did_you_mean(key, own - mapping.keys())}", fix=fix)
+        unknown.append(key)
+    return tuple(unknown)
 
 
 def is_expressible(config: EncoderConfig) -> bool:

@@ -4,20 +4,28 @@ Folders have the Hugging Face layout, or our own for encoders that no transforme
 a name for is in `model.safetensors` (or its sharded or `.bin` forms) under that name, all else (the span boundary
 head, heads that the saved class does not hold) in `heads.safetensors`. Every weight of the encoder must be there and
 fit; a weight that belongs to nothing is reported by name.
+
+Nothing in a folder is trusted: types and ranges are checked before they are used, and what a config asks for is
+compared with what the files hold before memory is taken for it.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from torch import Tensor, nn
 
-from spanlab.config import Source, from_mapping
+from spanlab.config import AtLeast, Source, from_mapping, to_mapping
 from spanlab.encoder.architectures import ARCHITECTURES, TASK_HEADS, build_encoder
 from spanlab.encoder.config import EncoderConfig
+from spanlab.encoder.elmo.character_cnn import CHARACTERS
+from spanlab.encoder.elmo.config import ElmoConfig
+from spanlab.encoder.elmo.model import ElmoEncoder
 from spanlab.encoder.heads import (
     AnswerHead,
     BidirectionalLMHead,
@@ -33,17 +41,20 @@ from spanlab.encoder.heads import (
 )
 from spanlab.encoder.model import Encoder
 from spanlab.encoder.pretrained import tensor_files
+from spanlab.encoder.pretrained.checked_weights import build_with_weights, check_blocks
 from spanlab.encoder.pretrained.config_json import (
     LAYOUTS,
     NATIVE_TYPES,
+    check_keys,
     parse_config,
     parse_native_config,
     read_config_json,
+    saved_class,
 )
 from spanlab.encoder.pretrained.locate import locate_model
 from spanlab.encoder.pretrained.translate import State, encoder_rules, normalise, to_ours
 from spanlab.encoder.pretrained.vocabulary import check_tokenizer_fits
-from spanlab.errors import ConfigError, MissingHeadError, WeightsError, did_you_mean
+from spanlab.errors import ConfigError, LoadWarning, MissingHeadError, WeightsError, did_you_mean
 from spanlab.strict_parsing import read_json
 
 HeadSettings = Mapping[str, Mapping[str, Any]]
@@ -73,6 +84,8 @@ class LoadReport:
 
     unexpected: tuple[str, ...] = ()
     """Weights that belong to no part of the encoder or its heads, by their names in the file."""
+    unknown_keys: tuple[str, ...] = ()
+    """Keys of `config.json` that mean nothing to SpanLab."""
 
 
 @dataclass(frozen=True)
@@ -106,16 +119,23 @@ def load_model(folder_or_id: str | Path, *, revision: str | None = None) -> Mode
     if not isinstance(model_type, str):
         fix = f"set it to the model's architecture, one of {', '.join(LAYOUTS)}"
         raise ConfigError("the key 'model_type' is missing", path=folder / "config.json", fix=fix)
+    path = folder / "config.json"
+    class_name = saved_class(mapping, path)
     if model_type not in LAYOUTS:
         return _load_native_or_foreign(folder, mapping)
-    described = _read_description(folder)
-    config = replace(parse_config(mapping, folder / "config.json"), **described.get("training", {}))
+    described = read_description(folder)
+    config = parse_config(mapping, path)
+    training = described.get("training", {})
+    config = from_mapping(EncoderConfig, {**to_mapping(config), **training}, Source(path=str(folder / "spanlab.json")))
     check_tokenizer_fits(folder, config.vocab_size)
     extra, tasks = _read_extra_weights(folder)
-    class_name = next(iter(mapping.get("architectures") or ()), None)
     settings = described.get("head_settings", {})
     model = assemble(config, tensor_files.read_folder(folder), extra, folder, settings, class_name)
-    return replace(model, tasks=tasks, described=described)
+    unknown = check_keys(mapping, LAYOUTS[model_type])
+    if unknown:
+        keys = ", ".join(unknown[:8]) + (f" and {len(unknown) - 8} more" if len(unknown) > 8 else "")
+        warnings.warn(LoadWarning(f"{path}: ignored, since SpanLab does not know them: {keys}"), stacklevel=2)
+    return replace(model, tasks=tasks, described=described, report=replace(model.report, unknown_keys=unknown))
 
 
 def _load_native_or_foreign(folder: Path, mapping: Mapping[str, Any]) -> Model:
@@ -123,20 +143,33 @@ def _load_native_or_foreign(folder: Path, mapping: Mapping[str, Any]) -> Model:
     if mapping["model_type"] in NATIVE_TYPES:
         config = parse_native_config(mapping, folder / "config.json")
         check_tokenizer_fits(folder, config.vocab_size)
-        encoder, state = build_encoder(config), tensor_files.read_folder(folder)
-        _fill(encoder, state, folder)
-        report = LoadReport(tuple(sorted(set(state) - set(encoder.state_dict()))))
+        state = tensor_files.read_folder(folder)
+        check_blocks(config.layers if isinstance(config, ElmoConfig) else _block_count(config), state, folder)
+        encoder = build_with_weights(partial(build_encoder, config), state, folder)
+        _check_characters(encoder, folder)
+        unexpected = tuple(sorted(set(state) - set(encoder.state_dict())))
     else:
         from spanlab.encoder.transformers_encoder import TransformersEncoder
 
-        encoder, report = TransformersEncoder.load(folder), LoadReport()
+        encoder, unexpected = TransformersEncoder.load(folder)
         check_tokenizer_fits(folder, encoder.config.vocab_size)
-    described = _read_description(folder)
+    described = read_description(folder)
     extra, tasks = _read_extra_weights(folder)
     heads = _extra_heads(extra, encoder.config, folder, described.get("head_settings", {}))
     if "clm" in described.get("heads", ()) and "clm" not in heads:  # the word table itself, without a tensor
         heads["clm"] = _build_head("clm", encoder.config, {}, folder)
-    return Model(encoder, heads, report, folder, tasks, described)
+    return Model(encoder, heads, LoadReport(unexpected), folder, tasks, described)
+
+
+def _block_count(config: EncoderConfig) -> int:
+    return config.groups * config.inner_layers
+
+
+def _check_characters(encoder: Encoder, folder: Path) -> None:
+    """Raise where ELMo's table of characters holds others than there are."""
+    characters = encoder.characters if isinstance(encoder, ElmoEncoder) else None
+    if characters is not None and (int(characters.min()) < 0 or int(characters.max()) >= CHARACTERS):
+        raise WeightsError(f"weight 'characters' must lie between 0 and {CHARACTERS - 1}", path=folder)
 
 
 def assemble(
@@ -154,16 +187,16 @@ def assemble(
     layout = ARCHITECTURES[config.architecture].hugging_face
     assert layout is not None, config.architecture
     tensors = normalise(theirs, layout)
-    state, used = to_ours(tensors, encoder_rules(layout, config))
+    check_blocks(_block_count(config), [*tensors, *extra], folder)
+    state, used = to_ours(tensors, encoder_rules(layout, config), folder)
     state |= {name.removeprefix("encoder."): t for name, t in extra.items() if name.startswith("encoder.")}
     config = replace(config, pooler="pooler.weight" in state)
-    encoder = build_encoder(config)
-    _fill(encoder, state, folder)
+    encoder = build_with_weights(partial(build_encoder, config), state, folder)
     heads: dict[str, nn.Module] = {}
     for name, rules in layout.heads.items():
         if name in TASK_HEADS and (class_name, (name,)) not in layout.classes:
             continue
-        head_state, used_by_head = to_ours(tensors, rules)
+        head_state, used_by_head = to_ours(tensors, rules, folder)
         used |= used_by_head
         if _is_tied(head_state.get("decoder"), encoder):
             head_state.pop("decoder", None)
@@ -194,34 +227,28 @@ def _build_head(
     name: str, config: EncoderConfig, state: State, folder: Path | None, settings: Mapping[str, Any] | None = None
 ) -> nn.Module:
     tied = "decoder" not in state
-    if name == "mlm":
-        head: nn.Module = MaskedLMHead(config, tied=tied)
-    elif name == "clm":
-        head = CausalLMHead(config, tied=tied)
-    elif name == "plm":
-        head = PermutationLMHead(config, tied=tied)
-    elif name == "bilm":
-        head = BidirectionalLMHead(config)
-    elif name in {"nsp", "sop"}:
-        head = SentencePairHead(config)
-    elif name == "rtd":
-        head = ReplacedTokenHead(config)
-    elif name == "sbo":
-        head = _span_boundary_head(config, state, settings or {}, folder)
-    elif name in TASK_HEADS:
-        head = _task_head(name, config, state)
-    else:
+    constructors: dict[str, Callable[[], nn.Module]] = {
+        "mlm": partial(MaskedLMHead, config, tied=tied),
+        "clm": partial(CausalLMHead, config, tied=tied),
+        "plm": partial(PermutationLMHead, config, tied=tied),
+        "bilm": partial(BidirectionalLMHead, config),
+        "nsp": partial(SentencePairHead, config),
+        "sop": partial(SentencePairHead, config),
+        "rtd": partial(ReplacedTokenHead, config),
+        "sbo": partial(_span_boundary_head, config, state, settings or {}, folder),
+        "sequence": partial(SequenceHead, config, _label_count(state)),
+        "token": partial(TokenHead, config, _label_count(state)),
+        "answer": partial(AnswerHead, config),
+    }
+    if name not in constructors:
         raise WeightsError(f"unknown head '{name}'{did_you_mean(name, HEAD_PURPOSES)}", path=folder)
-    _fill(head, state, folder, part=f"{name}.")
-    return head
+    return build_with_weights(constructors[name], state, folder, part=f"{name}.")
 
 
-def _task_head(name: str, config: EncoderConfig, state: State) -> nn.Module:
-    """The number of labels follows from the weights; where they are missing, `_fill` reports it."""
-    if name == "answer":
-        return AnswerHead(config)
-    labels = len(state["classifier.weight"]) if "classifier.weight" in state else 1
-    return SequenceHead(config, labels) if name == "sequence" else TokenHead(config, labels)
+def _label_count(state: State) -> int:
+    """The number of labels follows from the weights; where they are missing, it is reported later."""
+    weight = state.get("classifier.weight")
+    return 1 if weight is None or not weight.dim() else max(1, len(weight))
 
 
 def _span_boundary_head(
@@ -229,27 +256,15 @@ def _span_boundary_head(
 ) -> SpanBoundaryHead:
     """A file without settings is a published one: they follow from the shapes of its weights."""
     position, dense_in = state.get("position.weight"), state.get("dense_in.weight")
-    shape = {} if position is None else {"max_span": position.shape[0], "position_width": position.shape[1]}
+    shape = {}
+    if position is not None and position.dim() == 2:
+        shape = {"max_span": position.shape[0], "position_width": position.shape[1]}
     width = config.width + shape.get("position_width", 0)
-    combine = "sum" if dense_in is not None and dense_in.shape[1] == width else "concat"
+    combine = "sum" if dense_in is not None and dense_in.shape[1:] == (width,) else "concat"
     options = {"max_span": None, **shape, "combine": combine, **settings}
     source = Source(path=str(folder / "spanlab.json") if folder else None)
     boundary = from_mapping(SpanBoundaryConfig, options, source)
     return SpanBoundaryHead(config.width, config.vocab_size, table_width=config.table_width, **vars(boundary))
-
-
-def _fill(module: nn.Module, state: State, folder: Path | None, part: str = "") -> None:
-    """Load `state` into `module`; every weight must be there and fit."""
-    expected_state = module.state_dict()
-    missing = [part + name for name in expected_state if name not in state]
-    if missing:
-        more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
-        raise WeightsError(f"missing weights: {', '.join(missing[:3])}{more}", path=folder)
-    for name, tensor in expected_state.items():
-        if tensor.shape != state[name].shape:
-            actual, expected = tuple(state[name].shape), tuple(tensor.shape)
-            raise WeightsError(f"weight '{part}{name}' has shape {actual}, but the config says {expected}", path=folder)
-    module.load_state_dict({name: state[name] for name in expected_state})
 
 
 def _read_extra_weights(folder: Path) -> tuple[State, dict[str, State]]:
@@ -258,25 +273,39 @@ def _read_extra_weights(folder: Path) -> tuple[State, dict[str, State]]:
     state = tensor_files.read_file(path) if path.is_file() else {}
     tasks: dict[str, State] = {}
     for name in [name for name in state if name.startswith("tasks.")]:
-        _, task, weight = name.split(".", 2)
+        _, task, weight = (*name.split(".", 2), "", "")[:3]
+        if not task or not weight:
+            raise WeightsError(f"'{name}' names no weight of a task", path=path, fix="expected tasks.NAME.WEIGHT")
         tasks.setdefault(task, {})[weight] = state.pop(name)
     return state, tasks
 
 
-def _read_description(folder: Path) -> dict[str, Any]:
-    """The mapping in `spanlab.json`, such as the training settings of the encoder; empty for a foreign folder."""
+@dataclass(frozen=True, kw_only=True)
+class _Description:
+    """What `spanlab.json` says about an encoder and its pre-training heads."""
+
+    format_version: Annotated[int, AtLeast(1)]
+    system: str | None = None
+    heads: tuple[str, ...] = ()
+    head_settings: dict[str, dict[str, Any]] = field(default_factory=dict)
+    training: dict[str, Any] = field(default_factory=dict)
+    """Fields of the EncoderConfig that `config.json` has no key for."""
+
+
+def read_description(folder: Path) -> dict[str, Any]:
+    """The mapping in `spanlab.json`, such as the training settings of the encoder; empty for a foreign folder.
+
+    The keys of tasks are not checked here.
+    """
     path = folder / "spanlab.json"
     if not path.is_file():
         return {}
-    try:
-        described = read_json(path, error=ConfigError)
-        version, settings = described.get("format_version"), described.get("head_settings", {})
-        sections = [described.get("training", {}), settings, *settings.values()]
-        readable = isinstance(version, int) and all(isinstance(section, dict) for section in sections)
-    except AttributeError:
-        readable = False
-    if not readable:
-        raise ConfigError("not a SpanLab model description", path=path) from None
+    described = read_json(path, error=ConfigError)
+    if not isinstance(described, dict):
+        raise ConfigError("expected a JSON object", path=path)
+    known = {name.name for name in fields(_Description)}
+    about = {name: value for name, value in described.items() if name in known}
+    version = from_mapping(_Description, about, Source(path=str(path))).format_version
     if version > FORMAT_VERSION:
         raise ConfigError(f"format {version} is newer than this SpanLab reads ({FORMAT_VERSION})", path=path)
-    return dict(described)
+    return described

@@ -14,9 +14,9 @@ from torch import Tensor
 from spanlab.encoder.architectures import WeightRule, preset
 from spanlab.encoder.config import EncoderConfig
 from spanlab.encoder.pretrained.load import Model, assemble
-from spanlab.encoder.pretrained.tensor_files import read_torch_file
+from spanlab.encoder.pretrained.tensor_files import check_dense, read_torch_file
 from spanlab.encoder.pretrained.translate import modern_name, to_ours
-from spanlab.errors import WeightsError
+from spanlab.errors import ConfigError, WeightsError
 
 _PREFIX = "decoder."
 _PAIR = "cls.pair_target_predictions"
@@ -39,13 +39,19 @@ def read_spanbert_release(path: Path) -> Model:
     if not isinstance(state, dict) or f"{_PREFIX}{_WORD}" not in state:
         fix = "expected SpanBERT's pre-training checkpoint, or a model folder"
         raise WeightsError("no 'model' with decoder.bert.… weights in it", path=path, fix=fix)
-    theirs = {
-        modern_name(name.removeprefix(_PREFIX)): tensor for name, tensor in state.items() if isinstance(tensor, Tensor)
-    }
+    named = {name: tensor for name, tensor in state.items() if isinstance(name, str) and isinstance(tensor, Tensor)}
+    check_dense(named, path)
+    theirs = {modern_name(name.removeprefix(_PREFIX)): tensor for name, tensor in named.items()}
     pair, used = to_ours(theirs, _PAIR_RULES)
     rest = {name: tensor for name, tensor in theirs.items() if name not in used and not name.startswith(_PAIR)}
     extra = {f"sbo.{name}": tensor for name, tensor in pair.items()}
-    return assemble(_config(rest), rest, extra, path)
+    try:
+        config = _config(rest)
+    except ConfigError as error:
+        raise ConfigError(error.cause, path=path, fix=error.fix) from None
+    except (KeyError, ValueError, IndexError):  # a tensor that decides the shape is missing, or has too few axes
+        raise WeightsError("not SpanBERT's weights: the shape of the model cannot be told", path=path) from None
+    return assemble(config, rest, extra, path)
 
 
 def _config(state: dict[str, Tensor]) -> EncoderConfig:

@@ -1,11 +1,14 @@
 """Tensor files in and out: safetensors, sharded safetensors, and foreign `.bin` files without running their pickle.
 
-Nothing in a file is ever executed: `.bin` and `.pt` files are read with `weights_only=True`.
+Nothing in a file is ever executed: `.bin` and `.pt` files are read with `weights_only=True`. What is read takes no more
+memory than a few times the size of the file.
 """
 
 import os
 import pickle
 import re
+import struct
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -20,6 +23,8 @@ from spanlab.strict_parsing import read_json
 
 SINGLE_FILES = ("model.safetensors", "pytorch_model.bin")
 INDEX_FILES = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
+_MAX_SHARING = 4
+"""How often the bytes of a torch file may be part of a tensor."""
 
 
 def read_folder(folder: Path) -> dict[str, Tensor]:
@@ -39,6 +44,10 @@ def _read_shards(index: Path) -> dict[str, Tensor]:
         files = sorted(set(weight_map.values()))
     except (InputError, KeyError, TypeError, AttributeError):
         raise WeightsError("not a weight index", path=index, fix="download it again") from None
+    wrong = next((name for name, file in weight_map.items() if not isinstance(file, str)), None)
+    if wrong is not None:
+        cause = f"the index must name a file for '{wrong}', and says {weight_map[wrong]!r}"
+        raise WeightsError(cause, path=index, fix="download it again")
     tensors: dict[str, Tensor] = {}
     for file in files:
         if Path(file).name != file:
@@ -60,13 +69,31 @@ def read_file(path: Path) -> dict[str, Tensor]:
         except (SafetensorError, OSError, ValueError) as error:
             raise WeightsError(f"damaged or truncated ({error})", path=path, fix="download it again") from None
     loaded = read_torch_file(path)
-    if not isinstance(loaded, dict) or not all(isinstance(value, Tensor) for value in loaded.values()):
+    if not isinstance(loaded, dict) or not all(isinstance(item, str) for item in loaded):
         raise WeightsError("does not hold a mapping of tensors", path=path)
+    check_dense(loaded, path)
     return loaded
+
+
+def check_dense(tensors: Mapping[str, object], path: Path) -> None:
+    """Raise where a torch file holds anything but plain tensors, or tensors that are larger than the file.
+
+    Tied weights share their memory, so all together may be somewhat larger; a view that repeats a few numbers may not.
+    """
+    total = 0
+    for name, tensor in tensors.items():
+        if not isinstance(tensor, Tensor):
+            raise WeightsError(f"does not hold a mapping of tensors: '{name}' is none", path=path)
+        if tensor.layout is not torch.strided or tensor.is_quantized or tensor.is_complex() or tensor.is_meta:
+            raise WeightsError(f"weight '{name}' is not a plain tensor of numbers", path=path)
+        total += tensor.nbytes
+    if total > _MAX_SHARING * path.stat().st_size:
+        raise WeightsError(f"its tensors are {total / 1e6:,.0f} MB, more than the file can hold", path=path)
 
 
 def read_torch_file(path: Path) -> object:
     """What a torch file holds, read without executing anything in it."""
+    _check_not_compressed(path)
     try:
         return torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
@@ -74,9 +101,20 @@ def read_torch_file(path: Path) -> object:
         # torch's message goes on for a page; its first sentence names the class it refused.
         detail = next((line for line in str(error).splitlines() if "GLOBAL" in line), "")
         raise WeightsError(f"{cause} {detail}".strip(), path=path) from None
-    except (RuntimeError, EOFError, OSError, KeyError, ValueError) as error:
-        reason = (str(error) or "empty file").splitlines()[0]  # the EOFError of an empty file has no message
+    except Exception as error:  # a damaged file makes torch's reader fail in any way
+        reason = (str(error) or type(error).__name__).splitlines()[0]
         raise WeightsError(f"damaged or truncated ({reason})", path=path, fix="download it again") from None
+
+
+def _check_not_compressed(path: Path) -> None:
+    """Raise if the file is an archive that unpacks to more than itself; torch never writes one."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            size = sum(entry.file_size for entry in archive.infolist())
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, struct.error):
+        return  # of torch's older format, or damaged, which reading it will tell
+    if size > 2 * path.stat().st_size:
+        raise WeightsError(f"a compressed archive, which unpacks to {size / 1e6:,.0f} MB", path=path)
 
 
 def write_file(path: Path, tensors: Mapping[str, Tensor]) -> None:

@@ -5,12 +5,14 @@ Both directions move bytes and compute nothing, so a round trip is bit-identical
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from spanlab.encoder.architectures import HuggingFaceLayout, WeightRule
 from spanlab.encoder.config import EncoderConfig
+from spanlab.errors import WeightsError
 
 State = dict[str, Tensor]
 _MODERN = {"gamma": "weight", "beta": "bias"}
@@ -48,8 +50,8 @@ def encoder_rules(layout: HuggingFaceLayout, config: EncoderConfig) -> tuple[Wei
     return tuple(rules)
 
 
-def to_ours(theirs: State, rules: Sequence[WeightRule]) -> tuple[State, set[str]]:
-    """Our tensors as far as theirs exist, and the names that were used."""
+def to_ours(theirs: State, rules: Sequence[WeightRule], path: Path | None = None) -> tuple[State, set[str]]:
+    """Our tensors as far as theirs exist, and the names that were used; `path` is theirs, for errors."""
     ours: State = {}
     used: set[str] = set()
     for rule in rules:
@@ -57,11 +59,23 @@ def to_ours(theirs: State, rules: Sequence[WeightRule]) -> tuple[State, set[str]
             sources = [part + suffix for part in rule.theirs]
             if not all(source in theirs for source in sources):
                 continue
-            tensors = [theirs[source].flatten(1) if rule.by_heads else theirs[source] for source in sources]
-            parts = [tensor.t() if _is_transposed(rule, suffix) else tensor for tensor in tensors]
-            ours[rule.ours + suffix] = parts[0].contiguous() if len(parts) == 1 else torch.cat(parts)
+            ours[rule.ours + suffix] = _join({source: theirs[source] for source in sources}, rule, suffix, path)
             used.update(sources)
     return ours, used
+
+
+def _join(sources: State, rule: WeightRule, suffix: str, path: Path | None) -> Tensor:
+    """One of our tensors from those it is made of."""
+    if len({tensor.is_floating_point() for tensor in sources.values()}) > 1:
+        types = ", ".join(f"'{name}' {str(tensor.dtype).removeprefix('torch.')}" for name, tensor in sources.items())
+        raise WeightsError(f"weights of different types: {types}", path=path, fix="use weights as trained")
+    try:
+        tensors = [tensor.flatten(1) if rule.by_heads else tensor for tensor in sources.values()]
+        parts = [tensor.t() if _is_transposed(rule, suffix) else tensor for tensor in tensors]
+        return parts[0].contiguous() if len(parts) == 1 else torch.cat(parts)
+    except (RuntimeError, IndexError):
+        shapes = ", ".join(f"'{name}' {tuple(tensor.shape)}" for name, tensor in sources.items())
+        raise WeightsError(f"weights of unexpected shapes: {shapes}", path=path) from None
 
 
 def to_theirs(ours: Mapping[str, Tensor], rules: Sequence[WeightRule], *, heads: int = 1) -> tuple[State, set[str]]:
