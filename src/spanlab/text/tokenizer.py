@@ -20,6 +20,7 @@ from spanlab.text.casing import check_folder_case
 from spanlab.text.encoding_cache import EncodingCache
 from spanlab.text.independent_chunks import chunk_rule
 from spanlab.text.special_tokens import ROLES, SYSTEMS, Role, System, system_of
+from spanlab.text.tokenizer_checks import typed_failures
 from spanlab.text.tokenizer_files import read_settings, read_tokenizer
 from spanlab.text.tokens import Tokens, TokenTable
 from spanlab.text.words import Segmenter
@@ -82,7 +83,8 @@ class Tokenizer:
         """
         path = Path(path)
         backend, roles = read_tokenizer(path)
-        tokenizer = cls(backend, roles=roles, segmenter=segmenter)
+        with typed_failures("cannot be read as a tokenizer", path):
+            tokenizer = cls(backend, roles=roles, segmenter=segmenter)
         settings = read_settings(path) if path.is_dir() else {}
         check_folder_case(path, backend.get_vocab(), tokenizer.lower_cases, settings)
         return tokenizer
@@ -148,12 +150,14 @@ class Tokenizer:
         return self._cache.encode(texts)
 
     def _encode_uncached(self, texts: Sequence[str]) -> TokenTable:
-        encodings = self._backend.encode_batch(texts, add_special_tokens=False)
+        with typed_failures("the tokenizer fails on a text"):
+            encodings = self._backend.encode_batch(texts, add_special_tokens=False)
         return align(texts, encodings, self._segmenter)
 
     def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = False) -> str:
         """The text of ids, special tokens shown unless skipped."""
-        return str(self._backend.decode([int(token_id) for token_id in ids], skip_special_tokens=skip_special_tokens))
+        with typed_failures("the tokenizer fails on ids"):
+            return str(self._backend.decode(list(map(int, ids)), skip_special_tokens=skip_special_tokens))
 
 
 def _pretty(settings: Mapping[str, Any]) -> str:

@@ -15,6 +15,7 @@ from spanlab.strict_parsing import read_json
 from spanlab.text.casing import has_capitals
 from spanlab.text.sentencepiece import read_sentencepiece
 from spanlab.text.special_tokens import ROLES, SYSTEMS, Role, set_template, system_of
+from spanlab.text.tokenizer_checks import check_character_map, check_description, check_ids, typed_failures
 
 Settings = Mapping[str, Any]
 """The content of `tokenizer_config.json`."""
@@ -30,12 +31,10 @@ def read_tokenizer(path: Path) -> tuple[Any, dict[Role, str]]:
     if reader is None:
         raise InputError("not a tokenizer file", path=path, fix=f"give a folder with one of {', '.join(_READERS)}")
     settings = read_settings(folder)
-    try:
-        return reader(file, settings), _named_roles(folder, settings)
-    except InputError:
-        raise
-    except Exception as error:  # `tokenizers` raises nothing more precise than this
-        raise InputError(f"cannot be read as a tokenizer: {error}", path=file) from None
+    with typed_failures("cannot be read as a tokenizer", file):
+        backend, roles = reader(file, settings), _named_roles(folder, settings)
+        check_ids(backend.get_vocab(with_added_tokens=True), file)
+        return backend, roles
 
 
 def _main_file(folder: Path) -> Path:
@@ -76,7 +75,7 @@ def _named_roles(folder: Path, settings: Settings) -> dict[Role, str]:
 def _read_tokenizer_json(path: Path, settings: Settings) -> Any:  # noqa: ANN401
     from tokenizers import Tokenizer
 
-    _read_json(path)  # its errors name the line
+    check_description(_read_json(path), path)  # errors of JSON name the line
     return Tokenizer.from_file(str(path))
 
 
@@ -133,6 +132,7 @@ def _read_spiece(path: Path, settings: Settings) -> Any:  # noqa: ANN401
     from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 
     model = read_sentencepiece(path)
+    check_character_map(model.normalization, path)
     pieces = [(text, score - 100 if _ends_number(text) else score) for text, score in model.pieces]
     albert = system_of(dict.fromkeys((text for text, _ in pieces), 0)) == "albert"
     steps: list[Any] = [normalizers.Replace("``", '"'), normalizers.Replace("''", '"')]
