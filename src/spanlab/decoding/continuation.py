@@ -59,7 +59,11 @@ class Continuation:
             else:
                 hidden_ND = self._encoder(ids_N, lengths=lengths_B, prefix_lengths=prefixes_B).hidden
             last_BD = hidden_ND.index_select(0, torch.cumsum(lengths_B, 0) - 1)
-            return self._head(last_BD, self._encoder.word_table).float()  # type: ignore[no-any-return]
+            logits_BV: Tensor = self._head(last_BD, self._encoder.word_table).float()
+        if not logits_BV.isfinite().all():
+            cause = "the model's numbers overflow: its weights are too large to compute with"
+            raise InputError(cause, fix="use a model of before its training diverged, or precision fp32")
+        return logits_BV
 
     def append(self, tokens: Sequence[int]) -> None:
         """One token to each sequence."""

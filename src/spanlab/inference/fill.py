@@ -23,6 +23,7 @@ from spanlab.encoder.layers import evaluating
 from spanlab.encoder.pretrained.save import TOKENIZER_FILES
 from spanlab.errors import ConfigError, InputError
 from spanlab.inference.fill_result import Candidate, FillMethod, FillResult, MaskPosition, MaskRun
+from spanlab.inference.finite_results import overflow
 from spanlab.inference.masked_text import (
     FillDecoder,
     MaskedSpan,
@@ -86,7 +87,7 @@ class MaskScores:
 
     def by_mlm(self, hidden_KD: Tensor) -> Tensor:
         """(K, V) from the hidden states at the masked positions themselves."""
-        return F.log_softmax(self.mlm(hidden_KD, self.encoder.word_table), dim=-1)
+        return _checked(F.log_softmax(self.mlm(hidden_KD, self.encoder.word_table), dim=-1))
 
     def sbo_length(self, span: TokenSpan, length: int) -> int:
         """How many positions of a span, from its first, the SBO head can predict in a row of `length` tokens."""
@@ -104,7 +105,7 @@ class MaskScores:
         left_KD = hidden_BTD[:, span.first - outside].repeat_interleave(len(offset_K), dim=0)
         right_KD = hidden_BTD[:, span.last + outside].repeat_interleave(len(offset_K), dim=0)
         offsets = offset_K.repeat(len(hidden_BTD))
-        return F.log_softmax(self.sbo(left_KD, right_KD, offsets, self.encoder.word_table), dim=-1)
+        return _checked(F.log_softmax(self.sbo(left_KD, right_KD, offsets, self.encoder.word_table), dim=-1))
 
     def next_by_mlm(self, rows_BT: Tensor, span: TokenSpan) -> Tensor:
         """(B, V) for the first position of a masked span."""
@@ -119,6 +120,12 @@ class MaskScores:
         by_mlm_BV = self.by_mlm(hidden_BTD[:, span.first])
         by_sbo_BV = self.by_sbo(hidden_BTD, span, torch.zeros(1, dtype=torch.long, device=rows_BT.device))
         return F.log_softmax((by_mlm_BV + by_sbo_BV) / 2, dim=-1)
+
+
+def _checked(logs_KV: Tensor) -> Tensor:
+    if not logs_KV.isfinite().all():
+        raise overflow("the text")
+    return logs_KV
 
 
 _MIN_BEAM_WIDTH = 8
@@ -151,6 +158,8 @@ class Filler:
         self._modules = nn.ModuleList([model.encoder, *model.heads.values()]).to(device)
         self._tokenizer, self._device = tokenizer, device
         self._allowed_V = text_token_mask(tokenizer, self._config.vocab_size).to(device)
+        if not self._allowed_V.any():
+            raise InputError("the vocabulary has only special tokens, and none to fill masks with", path=model.folder)
         if self._scores.sbo is None:
             notes = (*notes, "no sbo head: masks are filled by the mlm head alone")
         self._notes = notes

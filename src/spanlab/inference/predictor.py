@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spanlab.errors import InputError
+from spanlab.inference.finite_results import check_outputs, check_results, check_rows
 from spanlab.tasks.base import AnyTask
 from spanlab.tasks.config import TaskDataConfig
 from spanlab.tasks.examples import check_known_labels, encode_inputs, read_labelled
@@ -137,10 +138,14 @@ class Predictor:
                     process=self.process,
                     on_share=_by_share(progress, len(portion)),
                 )
+            for name in tasks_by_name:
+                check_outputs(portion, samples[name], outputs[name])
             results = {
                 name: group_by_example(examples[name], samples[name], outputs[name]).decode(task, first=first)
                 for name, task in tasks_by_name.items()
             }
+            for name in tasks_by_name:
+                check_results(portion, results[name])
             by_row = [{name: results[name][index] for name in tasks_by_name} for index in range(len(portion))]
             yield PredictedPortion(rows=portion, results=by_row)
             first += len(portion)
@@ -170,6 +175,7 @@ class Predictor:
         ]
         width = self.model.encoder.config.width
         vectors = np.concatenate(parts) if parts else np.zeros((0, width), np.float32)
+        check_rows(vectors)
         return vectors[0] if isinstance(texts, str) else vectors
 
     def evaluate(
