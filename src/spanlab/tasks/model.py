@@ -6,7 +6,8 @@ in `spanlab.json`.
 """
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,7 +18,7 @@ from spanlab.config import Source, from_mapping, merge, to_mapping
 from spanlab.encoder import Encoder, Model, load_model
 from spanlab.encoder.pretrained import class_of, locate_model, save_model
 from spanlab.encoder.pretrained.checked_weights import build_with_weights, check_fit, check_missing, lay_out
-from spanlab.errors import ConfigError, InputError, did_you_mean
+from spanlab.errors import ConfigError, InputError, SpanlabError, did_you_mean
 from spanlab.tasks.adapters import TaskAdapterConfig, TaskAdapters, merged
 from spanlab.tasks.base import AnyTask, FittedState, Head, StandardHead
 from spanlab.tasks.config import TaskConfig, TaskDataConfig
@@ -154,7 +155,20 @@ def read_task(described: Mapping[str, Any], path: Path) -> AnyTask:
     task_class = find_task(about.task)
     mapping = merge(about.settings, {"data": {**about.window, "columns": about.columns}})
     config = from_mapping(task_class.Config, merge(to_mapping(task_class.Config()), mapping), Source(path=str(path)))
-    return task_class(config, fitted)
+    with _consistent(path):
+        return task_class(config, fitted)
+
+
+@contextmanager
+def _consistent(path: Path) -> Iterator[None]:
+    """Turn what a task makes of settings and labels that no training leaves together into an error of their file."""
+    try:
+        yield
+    except SpanlabError:
+        raise
+    except (LookupError, ArithmeticError, AssertionError, AttributeError, TypeError, ValueError):
+        cause = "the settings and labels of a task do not go together"
+        raise ConfigError(cause, path=path, fix="restore the file") from None
 
 
 def _read_tasks(described: Mapping[str, Any], path: Path) -> dict[str, Mapping[str, Any]]:
@@ -198,7 +212,8 @@ def load_task_model(folder_or_id: str | Path, *, revision: str | None = None) ->
 def _load_head(model: Model, name: str, task: AnyTask, folder: Path) -> Head:
     """A head with its weights, saved under transformers' names or SpanLab's."""
     part = f"{name}."
-    layout = lay_out(lambda: task.head(_stand_in(model.encoder)), folder)
+    with _consistent(folder / "spanlab.json"):
+        layout = lay_out(lambda: task.head(_stand_in(model.encoder)), folder)
     standard = layout.standard
     if standard is not None and standard.kind in model.heads and name not in model.tasks:
         weights = model.heads[standard.kind].state_dict()
