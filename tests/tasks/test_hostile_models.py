@@ -31,7 +31,8 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tasks = {
         "topics": Classification(ClassificationConfig(), FittedState(labels=("sport", "water"))),
         "names": NamedEntities(
-            NerConfig(head="span"), FittedState(labels=("none", "person"), entity_labels=("person",))
+            NerConfig(head="span", units="word", nested=False),
+            FittedState(labels=("O", "person"), entity_labels=("person",)),
         ),
         "links": Relations(RelationConfig(head="pairs"), FittedState(labels=("knows",), entity_labels=("person",))),
     }
@@ -84,6 +85,9 @@ REFUSED: dict[str, tuple[str, Any, str]] = {
     "settings": ("tasks/topics/settings", [], "'settings' is"),
     "setting": ("tasks/topics/settings", {"x": 1}, "unknown key 'x'"),
     "columns": ("tasks/topics/columns", 5, "'columns' is 5"),
+    "entity labels": ("tasks/names/entity_labels", [], "'labels', 'entity_labels' and the settings do not go together"),
+    "units": ("tasks/names/settings/units", "auto", "do not go together"),
+    "label sets": ("tasks/topics/settings/multi_label", True, "'thresholds' has no 'labels'"),
     "head": ("tasks/links/settings/head", "auto", "do not go together"),
     "width": ("tasks/names/settings/max_width", HUGE, "max_width|has shape"),
     "adapters": ("tasks/topics/own", 5, "'own' is 5"),

@@ -167,6 +167,9 @@ class Task(Generic[Example, Outcome]):
         """Whether an input lacks a text, so that there is nothing to predict: its result is `empty_result`."""
         return not all(getattr(example, name).strip() for name in self.shape.required)
 
+    def check_fitted(self) -> None:
+        """Raise where settings, labels and thresholds, as a folder has them, are none that `fit` leaves together."""
+
     # ---- encode
 
     def encode(self, examples: Sequence[Example], windower: Windower, *, labelled: bool) -> list[Sample]:

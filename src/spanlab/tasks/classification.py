@@ -157,6 +157,11 @@ class Classification(Task[ClassificationExample, ClassificationResult | LabelSet
         self.config, self.fitted = config, fitted
         self._label_index = {label: index for index, label in enumerate(fitted.labels)}
 
+    @override
+    def check_fitted(self) -> None:
+        if self.config.multi_label and _THRESHOLD not in self.fitted.thresholds:
+            raise ConfigError(f"'thresholds' has no '{_THRESHOLD}'", fix="restore the file")
+
     @property
     @override
     def primary(self) -> str:

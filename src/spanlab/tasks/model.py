@@ -156,7 +156,9 @@ def read_task(described: Mapping[str, Any], path: Path) -> AnyTask:
     mapping = merge(about.settings, {"data": {**about.window, "columns": about.columns}})
     config = from_mapping(task_class.Config, merge(to_mapping(task_class.Config()), mapping), Source(path=str(path)))
     with _consistent(path):
-        return task_class(config, fitted)
+        task = task_class(config, fitted)
+        task.check_fitted()
+    return task
 
 
 @contextmanager
@@ -164,6 +166,8 @@ def _consistent(path: Path) -> Iterator[None]:
     """Turn what a task makes of settings and labels that no training leaves together into an error of their file."""
     try:
         yield
+    except ConfigError as error:
+        raise ConfigError(error.cause, path=error.path or path, fix=error.fix) from None
     except SpanlabError:
         raise
     except (LookupError, ArithmeticError, AssertionError, AttributeError, TypeError, ValueError):

@@ -7,7 +7,7 @@ from typing import Any, Self
 from typing_extensions import override
 
 from spanlab.encoder import Encoder
-from spanlab.errors import InputError
+from spanlab.errors import ConfigError, InputError
 from spanlab.metrics.entities import entity_table, score_entities
 from spanlab.tasks.base import FittedState, Head, Task
 from spanlab.tasks.formats.row import FileShape, Row
@@ -85,6 +85,12 @@ class NamedEntities(Task[NerExample, NerResult]):
     @override
     def gold_labels(cls, example: NerExample) -> Iterable[str]:
         return (span.label for span in example.spans)
+
+    @override
+    def check_fitted(self) -> None:
+        outputs = HEADS[self.config.head].output_names(self.fitted.entity_labels)
+        if self.config.units == "auto" or self.fitted.labels != outputs:
+            raise ConfigError("'labels', 'entity_labels' and the settings do not go together", fix="restore the file")
 
     # ---- encode
 
