@@ -18,7 +18,7 @@ from typing_extensions import override
 
 from spanlab.arrays import Integers
 from spanlab.encoder import Encoder
-from spanlab.errors import InputError
+from spanlab.errors import ConfigError, InputError
 from spanlab.metrics.coref import score_clusters, score_gap
 from spanlab.tasks.base import FittedState, Task
 from spanlab.tasks.coref.config import CorefConfig
@@ -102,6 +102,11 @@ class Coreference(Task[CorefExample, CorefResult]):
         if config.genres is None:
             config = replace(config, genres=len(genres) > 1)
         return cls(config, FittedState(entity_labels=tuple(genres) if config.genres else ()))
+
+    @override
+    def check_fitted(self) -> None:
+        if self.config.units == "auto":
+            raise ConfigError("'settings.units' is not decided", fix="restore the file")
 
     # ---- encode
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from spanlab.encoder import Encoder
+from spanlab.errors import ConfigError
 from spanlab.metrics.generation import score_rouge
 from spanlab.tasks.base import FittedState, Task
 from spanlab.tasks.formats.row import FileShape, Row
@@ -82,6 +83,11 @@ class Summarisation(Task[SummaryExample, SummaryResult]):
             lengths = [_summary_length(example) for example in examples]
             config = replace(config, limit=float(max(1, round(sum(lengths) / len(lengths)))))
         return cls(config, FittedState())
+
+    @override
+    def check_fitted(self) -> None:
+        if self.config.limit is None:
+            raise ConfigError("'settings.limit' is not decided", fix="restore the file")
 
     # ---- encode
 
