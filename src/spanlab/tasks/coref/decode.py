@@ -60,7 +60,7 @@ def build_clusters(
     if pronoun_threshold is None:
         roots = follow_links(links.antecedents)
     else:
-        pronouns = _Pronouns.of(text, starts, ends, is_mention)
+        pronouns = _Pronouns.of(text, starts.astype(np.int64), ends.astype(np.int64), is_mention)
         links = _link_pronouns(links, pronouns, pronoun_threshold)
         roots = _join_pronouns(follow_links(links.antecedents), links, pronouns, pronoun_threshold)
     is_linked = np.bincount(roots, minlength=len(roots))[roots] > 1
