@@ -71,6 +71,10 @@ def test_each_command_is_told_its_own_way(run: Path, tiny_model: Path, tmp_path:
     (folder / "dev.jsonl").write_text("")
     train = ("finetune", "classification", "--model", str(tiny_model), "--out", str(tmp_path / "out"), "--train")
     cases = {
+        (*train, str(tiny_model)): "this is a model folder; name a file of examples",
+        ("predict", str(table), "--input", str(run)): "this is a file, not a model folder; give a model folder",
+        ("score", "qa", "--gold", str(empty), "--predicted", "nowhere"): "",
+        ("evaluate", str(run), "--data", "nowhere"): "nowhere: no such file; check its name",
         (*train, str(table)): "such as data.columns=opinion:label",
         ("evaluate", str(run), "--data", str(table)): "such as --columns opinion:label",
         ("predict", str(run), "--input", str(table), "--columns", "reviw:text"): "correct --columns",

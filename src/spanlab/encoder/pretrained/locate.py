@@ -21,7 +21,9 @@ def locate_model(folder_or_id: str | Path, *, revision: str | None = None) -> Pa
     if folder.is_dir():
         return _model_folder(folder)
     if folder.exists():
-        raise InputError("this is a file, not a model folder", path=folder, fix="convert it with spanlab convert")
+        texts = {".jsonl", ".json", ".csv", ".tsv", ".txt", ".conll", ".yaml", ".npy"}
+        fix = "give a model folder" if folder.suffix in texts else "convert it with spanlab convert"
+        raise InputError("this is a file, not a model folder", path=folder, fix=fix)
     near = _near_folder(folder)
     hint = f" (did you mean '{near}'?)" if near is not None else ""
     is_id = isinstance(folder_or_id, str) and _HUB_ID.match(folder_or_id) is not None

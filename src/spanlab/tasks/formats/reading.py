@@ -186,6 +186,8 @@ def _first_names(path: str, file_format: Format) -> Sequence[str]:
 
 def find_format(path: str, shape: FileShape, columns: Sequence[str] = ()) -> Format:
     """The first entry of `FORMATS` that fits a file; standard input holds JSON lines."""
+    if path != STDIN and not Path(path).exists():
+        raise InputError("no such file", path=path, fix="check its name and folder")
     if path != STDIN and Path(path).is_dir():
         raise InputError("is a folder, not a file of examples", path=path, fix=_name_file(Path(path)))
     suffix = ".jsonl" if path == STDIN else bare_suffix(path)
@@ -201,6 +203,8 @@ def find_format(path: str, shape: FileShape, columns: Sequence[str] = ()) -> For
 
 def _name_file(folder: Path) -> str:
     """The fix where a folder is given: a file in it of a known format, if there is one."""
+    if (folder / "config.json").is_file():
+        return "this is a model folder; name a file of examples"
     known = {suffix for entry in FORMATS for suffix in entry.suffixes}
     files = sorted(path.name for path in folder.iterdir() if bare_suffix(path.name) in known)
     preferred = [name for name in files if name.partition(".")[0] in {"train", "dev", "test"}]
