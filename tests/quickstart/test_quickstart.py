@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file
 
+from spanlab.cli.options import parse_budget
 from spanlab.encoder import load_model
 from spanlab.errors import ConfigError, InputError
 from spanlab.quickstart import page as table
@@ -21,7 +22,7 @@ from spanlab.quickstart import plan
 from spanlab.quickstart import run as quickstart_run
 from spanlab.quickstart.data import write_text as write_quickstart_text
 from spanlab.quickstart.page import next_commands
-from spanlab.quickstart.plan import QuickstartSettings, parse_budget
+from spanlab.quickstart.plan import QuickstartSettings
 from spanlab.quickstart.results import QuickstartResults
 from spanlab.quickstart.run import find_minilm, run_quickstart
 from spanlab.quickstart.runs import MIN_STEPS, Throughput, is_finished, steps_of

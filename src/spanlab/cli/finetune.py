@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from spanlab.cli.options import Budget, check_budget, parse_budget
 from spanlab.cli.output import conclude, note, print_json, print_table, resumable
 from spanlab.cli.progress import RunDisplay
 from spanlab.errors import InputError
@@ -39,6 +40,7 @@ def finetune(
         bool, typer.Option("--resume", help="Continue the run in --out; needs no other argument.")
     ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run in the folder.")] = False,
+    budget: Budget = None,
     sweep: Annotated[bool, typer.Option("--sweep", help="Try the published grid of learning rates.")] = False,
     add: Annotated[
         bool, typer.Option("--add", help="Add the task to a model, as name=NAME; its other tasks stay as they are.")
@@ -72,6 +74,7 @@ def finetune(
     elif sweep:
         _sweep(job, as_json=as_json)
     else:
+        job = job if budget is None else _within(job, budget, overrides or [])
         with resumable(COMMAND, job.out):
             result = _run(job)
         conclude(result, COMMAND, as_json=as_json)
@@ -104,6 +107,22 @@ def _read_job(
         raise InputError(f"no {missing} given", fix=f"{fix}; only --resume --out DIR needs none")
     settings = resolve_run_config(task, changes, source)
     return FinetuningJob(task=task, model=model, train=train, dev=files["dev"], add_as=name, config=settings, out=out)
+
+
+def _within(job: "FinetuningJob", budget: str, overrides: Sequence[str]) -> "FinetuningJob":
+    """The job with no more steps than fit into the budget."""
+    check_budget(overrides, resume=job.resume)
+    seconds = parse_budget(budget)
+    from spanlab.training.run_folder import RunFolder
+    from spanlab.workflows.budget import finetuning_within
+
+    RunFolder(job.out).check(resume=False, overwrite=job.overwrite)  # before time is spent on measuring
+    limited = finetuning_within(job, seconds)
+    if limited is job:
+        note(f"the whole run fits into {budget}")
+    else:
+        note(f"{limited.config.training.steps:,} steps fit into {budget}")
+    return limited
 
 
 def _dry_run(job: "FinetuningJob", *, as_json: bool) -> None:

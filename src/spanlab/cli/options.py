@@ -1,11 +1,13 @@
 """Arguments and options that several commands share."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from textwrap import fill
 from typing import Annotated, Literal
 
 import typer
 
+from spanlab.errors import ConfigError, InputError
 from spanlab.tasks.descriptions import DESCRIPTIONS
 
 ModelArgument = Annotated[str, typer.Argument(help="Model folder, run folder or Hugging Face id.")]
@@ -22,6 +24,10 @@ TagSchemeOption = Annotated[
     typer.Option(help="Scheme of the tags in CoNLL columns; auto: told by the tags.", case_sensitive=False),
 ]
 DeviceOption = Annotated[Literal["auto", "cpu", "cuda", "mps"], typer.Option(help="Device to run on.")]
+Budget = Annotated[
+    str | None, typer.Option("--budget", help="Time for the run, such as 20m or 1.5h: sets its number of steps.")
+]
+_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def list_names(title: str, descriptions: Mapping[str, str]) -> str:
@@ -34,3 +40,21 @@ def list_names(title: str, descriptions: Mapping[str, str]) -> str:
 def split_columns(columns: str | None) -> tuple[str, ...]:
     """The value of `--columns`, by column; empty without the option."""
     return tuple(columns.split(",")) if columns else ()
+
+
+def parse_budget(text: str) -> float:
+    """The seconds of `90s`, `6m` or `1.5h`."""
+    match = re.fullmatch(r"\s*(\d{1,9}(?:\.\d{1,9})?)\s*([smh])\s*", text)
+    if match is None or float(match[1]) == 0:
+        raise ConfigError(f"'{text}' is not a duration", fix="write 90s, 6m or 1.5h")
+    return float(match[1]) * _UNITS[match[2]]
+
+
+def check_budget(overrides: Sequence[str], *, resume: bool) -> None:
+    """Refuse a budget beside a number of steps."""
+    if resume:
+        raise InputError("a run that is resumed keeps its number of steps", fix="leave out --budget")
+    for override in overrides:
+        key = override.partition("=")[0]
+        if key in {"training.steps", "training.epochs"}:
+            raise InputError(f"--budget sets the number of steps, and so does {key}", fix="give one of them")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from spanlab.cli.options import Budget, check_budget, parse_budget
 from spanlab.cli.output import conclude, note, print_json, print_table, resumable
 from spanlab.cli.progress import RunDisplay
 from spanlab.errors import InputError
@@ -35,6 +36,7 @@ def pretrain(
         bool, typer.Option("--resume", help="Continue the run in --out; needs no other argument.")
     ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run in --out.")] = False,
+    budget: Budget = None,
     engine: Annotated[
         Literal["local", "ray"],
         typer.Option("--engine", help="On this machine (also within torchrun), or on a Ray cluster."),
@@ -51,6 +53,7 @@ def pretrain(
     Examples:
       spanlab pretrain spanbert --data corpora/legal --out runs/legal size=mini
       spanlab pretrain spanbert --data corpora/legal --init bert-base-cased --out runs/legal training.steps=20000
+      spanlab pretrain spanbert --data corpora/legal --out runs/legal size=mini --budget 20m
       spanlab pretrain --resume --out runs/legal
       torchrun --nproc-per-node 8 -m spanlab pretrain roberta --data corpora/web:3 --data corpora/books --out runs/big
     """
@@ -65,6 +68,8 @@ def pretrain(
         return
     if not out:
         raise InputError("no run folder given", fix="use --out DIR")
+    if budget is not None:
+        job = _within(job, budget, overrides or [], engine)
     command = "spanlab pretrain" if engine == "local" else f"spanlab pretrain --engine ray --workers {workers}"
     with resumable(command, out):
         result = _run_locally(job) if engine == "local" else _run_on_ray(job, workers)
@@ -97,6 +102,21 @@ def _read_job(
     return PretrainingJob(
         recipe=settings, data=tuple(data), out=out or "", init=init, resume=resume, overwrite=overwrite
     )
+
+
+def _within(job: "PretrainingJob", budget: str, overrides: list[str], engine: str) -> "PretrainingJob":
+    """The job with as many steps as fit into the budget."""
+    check_budget(overrides, resume=job.resume)
+    seconds = parse_budget(budget)
+    if engine != "local":
+        raise InputError("a budget is measured on this machine, not on a cluster", fix="set training.steps")
+    from spanlab.training.run_folder import RunFolder
+    from spanlab.workflows.budget import pretraining_within
+
+    RunFolder(job.out).check(resume=False, overwrite=job.overwrite)  # before time is spent on measuring
+    job = pretraining_within(job, seconds)
+    note(f"{job.recipe.training.steps:,} steps fit into {budget}")
+    return job
 
 
 def _run_locally(job: "PretrainingJob") -> "RunResult":

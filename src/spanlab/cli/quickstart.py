@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from spanlab.cli.options import parse_budget
 from spanlab.cli.output import note, print_json
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def quickstart(
       spanlab quickstart
       spanlab quickstart --text novels/*.txt --budget 30m --out novels
     """
-    from spanlab.quickstart.plan import QuickstartSettings, parse_budget
+    from spanlab.quickstart.plan import QuickstartSettings
 
     if files and not text:
         raise typer.BadParameter(f"'{files[0]}' needs --text before it: --text {files[0]}")

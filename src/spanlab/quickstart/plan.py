@@ -3,7 +3,6 @@
 Initial weights are the rows of the resulting table, tasks its columns.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from spanlab.pretraining.recipe import Size
 
 
-_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 MIN_BUDGET = 10.0
 
 
@@ -42,14 +40,6 @@ class QuickstartSettings:
         if self.budget < MIN_BUDGET:
             cause = f"a budget of {self.budget:g} s is too short"
             raise ConfigError(cause, fix=f"use at least {MIN_BUDGET:g}s, such as 6m")
-
-
-def parse_budget(text: str) -> float:
-    """The seconds of `90s`, `6m` or `1.5h`."""
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([smh])\s*", text)
-    if match is None:
-        raise ConfigError(f"'{text}' is not a duration", fix="write 90s, 6m or 1.5h")
-    return float(match[1]) * _UNITS[match[2]]
 
 
 TEXT, TOKENIZER, CORPUS, UNTRAINED, PRETRAINED = "text", "tokenizer", "corpus", "untrained", "pretrained"
