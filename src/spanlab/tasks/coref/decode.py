@@ -55,8 +55,9 @@ def build_clusters(
     With `singletons` also of those that link to nothing and were given, or are more probably a mention than not.
     Without `pronoun_threshold`, pronouns are treated like all other mentions.
     """
-    starts, ends, given = (features[name][links.kept] for name in ("starts", "ends", "given"))
-    is_mention = given.astype(bool) | (links.mention_scores > 0)
+    starts: Integers = features["starts"][links.kept].astype(np.int64)
+    ends: Integers = features["ends"][links.kept].astype(np.int64)
+    is_mention = features["given"][links.kept].astype(bool) | (links.mention_scores > 0)
     if pronoun_threshold is None:
         roots = follow_links(links.antecedents)
     else:
