@@ -45,7 +45,7 @@ def split_columns(columns: str | None) -> tuple[str, ...]:
 def parse_budget(text: str) -> float:
     """The seconds of `90s`, `6m` or `1.5h`."""
     match = re.fullmatch(r"\s*(\d{1,9}(?:\.\d{1,9})?)\s*([smh])\s*", text)
-    if match is None or float(match[1]) == 0:
+    if match is None:
         raise ConfigError(f"'{text}' is not a duration", fix="write 90s, 6m or 1.5h")
     return float(match[1]) * _UNITS[match[2]]
 
