@@ -123,8 +123,8 @@ DESCRIPTION: dict[str, tuple[dict[str, Any], str]] = {
     "heads": ({"heads": 5}, "'heads' is 5"),
     "settings": ({"head_settings": []}, "'head_settings' is"),
     "settings of a head": ({"head_settings": {"sbo": 5}}, "'head_settings.sbo' is 5"),
-    "span": ({"head_settings": {"sbo": {"max_span": HUGE}}}, "sbo.position.weight' has shape .20, 200., but"),
-    "width": ({"head_settings": {"sbo": {"position_width": HUGE}}}, "sbo.position.weight' has shape"),
+    "span": ({"head_settings": {"sbo": {"max_span": HUGE}}}, "'max_span' is 1000000000; it must be"),
+    "width": ({"head_settings": {"sbo": {"position_width": HUGE}}}, "'position_width' is 1000000000; it must be"),
     "system": ({"system": 5}, "'system' is 5"),
 }
 NAN, INFINITY = float("nan"), float("inf")
