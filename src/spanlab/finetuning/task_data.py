@@ -147,6 +147,7 @@ class TaskData:
             for examples in files
             for problem, count in examples.dropped.items()
         ]
+        notes += self.task.notes(self.config, () if self.dev is None else self.dev.examples)
         if self._long_texts:
             assert self._windower is not None
             how = "truncated" if self.config.data.long_text == "truncate" else "split into windows"

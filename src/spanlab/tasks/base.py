@@ -170,6 +170,10 @@ class Task(Generic[Example, Outcome]):
     def check_fitted(self) -> None:
         """Raise where settings, labels and thresholds, as a folder has them, are none that `fit` leaves together."""
 
+    def notes(self, config: Any, dev: Sequence[Example]) -> list[str]:  # noqa: ANN401
+        """Notes before training: what `fit` changed in `config`, and what of dev cannot be predicted."""
+        return []
+
     # ---- encode
 
     def encode(self, examples: Sequence[Example], windower: Windower, *, labelled: bool) -> list[Sample]:

@@ -276,3 +276,20 @@ def test_real_files_from_file_to_score(real_data: Path, file: str, tokenizer: st
     results = decode_all(raw, examples, samples, outputs)
     assert task.score(examples, results).metrics["f1"] == 100.0
     assert task.score(examples, results).metrics["recall"] == 100.0
+
+
+def test_candidates_are_as_wide_as_the_entities_of_the_training_data() -> None:
+    def clause(words: int) -> dict[str, Any]:
+        text = " ".join(["word"] * (words + 2))
+        return {"text": text, "spans": [{"start": 0, "end": 5 * words - 1, "label": "clause"}]}
+
+    examples = read(NamedEntities, [clause(3), clause(17)])
+    config = NerConfig(head="span")
+    task = NamedEntities.fit(config, examples)
+    assert task.config.span.max_width == 17
+    assert task.notes(config, examples) == ["entities of the training data are up to 17 units wide: span.max_width=17"]
+    assert sum(int((s.targets["labels"] > 0).sum()) for s in task.encode(examples, windower(), labelled=True)) == 2
+    wider = read(NamedEntities, [clause(20), clause(5)])
+    assert task.notes(task.config, wider) == ["1 of 2 dev entities are wider than span.max_width=17: never found"]
+    assert NamedEntities.fit(config, examples[:1]).config.span.max_width == config.span.max_width
+    assert NamedEntities.fit(config, read(NamedEntities, [clause(200)])).config.span.max_width == 12

@@ -19,7 +19,7 @@ from spanlab.tasks.ner.tag_head import Tagging
 from spanlab.tasks.result import Mistake, Scores, common_fields, empty_fields
 from spanlab.tasks.sample import Sample
 from spanlab.tasks.spans.labelled import are_nested
-from spanlab.tasks.spans.units import LabelUnits, choose_units, encode_units, find_gold, tokens_in_spans
+from spanlab.tasks.spans.units import LabelUnits, choose_units, encode_units, find_gold, tokens_in_spans, widest_span
 from spanlab.tasks.validation import Problem
 from spanlab.tasks.windows import Windower
 from spanlab.text.whole_words import are_mostly_whole
@@ -27,6 +27,8 @@ from spanlab.text.windows import best_windows
 
 HEADS: Mapping[str, type[EntityMethod]] = {"tag": Tagging, "span": SpanClassification}
 """Heads by `config.head`; a new head is a file and a row here."""
+MAX_RAISED_WIDTH = 64
+"""Up to here `span.max_width` follows the training data; cost grows with it, so more has to be asked for."""
 
 
 class NamedEntities(Task[NerExample, NerResult]):
@@ -73,6 +75,10 @@ class NamedEntities(Task[NerExample, NerResult]):
             config = replace(config, whole_words=are_mostly_whole(texts, spans))
         if config.nested is None:
             config = replace(config, nested=overlapping is not None)
+        if config.head == "span" and config.data.bad_rows == "refuse":
+            widest = widest_span(texts, spans, config.units)  # type: ignore[arg-type]
+            if config.span.max_width < widest <= MAX_RAISED_WIDTH:
+                config = replace(config, span=replace(config.span, max_width=widest))
         counted = config.head == "span" or config.class_weights == "balanced"
         fitted = FittedState(
             labels=method.output_names(entity_labels),
@@ -91,6 +97,24 @@ class NamedEntities(Task[NerExample, NerResult]):
         outputs = HEADS[self.config.head].output_names(self.fitted.entity_labels)
         if self.config.units == "auto" or self.fitted.labels != outputs:
             raise ConfigError("'labels', 'entity_labels' and the settings do not go together", fix="restore the file")
+
+    @override
+    def notes(self, config: NerConfig, dev: Sequence[NerExample]) -> list[str]:
+        """A width that was raised, and entities of dev that are wider than any candidate."""
+        if self.config.head != "span":
+            return []
+        width, notes = self.config.span.max_width, []
+        if width > config.span.max_width:
+            notes.append(f"entities of the training data are up to {width} units wide: span.max_width={width}")
+        unit = self.config.units
+        spans = [(example.text, span) for example in dev for span in example.spans]
+        missed = sum(
+            widest_span([text], [[(span.start, span.end)]], unit) > width  # type: ignore[arg-type]
+            for text, span in spans
+        )
+        if missed:
+            notes.append(f"{missed} of {len(spans)} dev entities are wider than span.max_width={width}: never found")
+        return notes
 
     # ---- encode
 
