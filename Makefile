@@ -12,7 +12,7 @@ STAMP := $(VENV)/.pins-$(PINS)
 WORKERS ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help setup quickstart test test-all test-avx2 lint format bench docs clean
+.PHONY: help setup quickstart examples test test-all test-avx2 lint format bench docs clean
 
 help: ## Show what can be done here
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,6 +27,9 @@ $(STAMP):
 
 quickstart: $(STAMP) ## Pre-train, fine-tune and compare on this machine, in about 6 minutes, without network
 	$(BIN)/spanlab quickstart
+
+examples: $(STAMP) ## Run every example with MiniLM, and compare its score with a floor (before a release)
+	$(BIN)/python -m benchmarks.examples
 
 test: $(STAMP) ## Run the tests
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow"

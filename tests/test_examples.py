@@ -122,3 +122,38 @@ def test_first_steps_finds_the_sentence_that_fits(minilm: Path) -> None:
     )
     ranked = [line.split(maxsplit=1)[1] for line in done.stdout.splitlines() if line.startswith("   ")]
     assert ranked[0] == "A span is marked by the two words at its edges."
+
+
+def test_every_example_has_a_floor() -> None:
+    from benchmarks.examples import TABLE
+
+    assert set(TABLE) == {path.name for path in EXAMPLES.iterdir() if path.is_file()} - {"packaged_model.py"}
+
+
+@pytest.mark.parametrize(
+    ("name", "output", "score"),
+    [
+        ("contracts.py", "precision 97.8, recall 90.6, f1 94.1, macro_f1 81.8\n  PARTY  Ash Ltd", 94.1),
+        ("first_steps.py", "MiniLM\n\nWho?\n   0.57  A span is marked by the two words at its edges.\n   0.26  B", 1.0),
+        ("own_text.sh", "share of text masked 15 %", 1.0),
+        ("spam_and_news.py", "spam  a\nham  b\nscience  c\nplaces  d\nlaw  e\n", 4.0),
+        ("span_objective.py", "MLM + SBO loss: 10.0 at the first step, 4.0 after 40", 60.0),
+        (
+            "recommendation.py",
+            "who liked a:\n   0.50  Lights on the Reef\n   0.20  x\n"
+            "who liked b:\n   0.38  The Patient Oven\nwho liked c:\n   0.33  Salt and Canvas\n",
+            2.0,
+        ),
+        (
+            "customer_service.py",
+            "Q\n  up to nine days (61%), from: a\nQ\n  30 days (73%), from: b\nQ\n  no answer (52%), from: c\n"
+            "Q\n  five years. Batteries are covered for six months (9%), from: d\nQ\n  noon (9%), from: e\n"
+            "Q\n  one hour (8%), from: f\n",
+            4.0,
+        ),
+    ],
+)
+def test_scores_are_read_from_what_examples_print(name: str, output: str, score: float) -> None:
+    from benchmarks.examples import TABLE
+
+    assert TABLE[name].score(output) == pytest.approx(score)
