@@ -38,7 +38,8 @@ def test_customer_service_finds_the_entry(example: Any, minilm: Path) -> None:
 
     class NoReader:
         def predict(self, pair: tuple[str, str]) -> list[Any]:
-            return [type("Found", (), {"answer": pair[1], "score": 1.0})]
+            found = type("Found", (), {"answer": pair[1], "score": 1.0})
+            return [type("Result", (), {"nbest": (found,)})]
 
     searcher = spanlab.load(minilm)
     found = [names["answer"](question, searcher, NoReader(), names["FAQ"]).entry for question in names["QUESTIONS"]]
@@ -146,7 +147,7 @@ def test_every_example_has_a_floor() -> None:
         ),
         (
             "customer_service.py",
-            "Q\n  up to nine days (61%), from: a\nQ\n  30 days (73%), from: b\nQ\n  no answer (52%), from: c\n"
+            "Q\n  up to nine days (61%), from: a\nQ\n  30 days (73%), from: b\nQ\n  extra (52%), from: c\n"
             "Q\n  five years. Batteries are covered for six months (9%), from: d\nQ\n  noon (9%), from: e\n"
             "Q\n  one hour (8%), from: f\n",
             4.0,
