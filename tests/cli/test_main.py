@@ -1,12 +1,15 @@
 """The face of the command line: help, version, exit codes, and how little it imports."""
 
+import errno
 import json
+import os
 import re
 import subprocess
 import sys
 
 import pytest
 
+from spanlab.cli import main
 from spanlab.version import __version__
 from tests.cli.run import run_spanlab
 
@@ -88,3 +91,24 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
     script = f"{sys.executable} -m spanlab.cli.main --help | head -n 1"
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "message"),
+    [
+        (errno.EMFILE, 2, "too many open files; raise the limit, such as with ulimit -n 4096"),
+        (errno.ENAMETOOLONG, 2, os.strerror(errno.ENAMETOOLONG)),
+        (errno.ENOENT, 2, os.strerror(errno.ENOENT)),
+        (errno.EIO, 1, os.strerror(errno.EIO)),
+    ],
+)
+def test_errors_of_the_system_are_one_line(
+    number: int, code: int, message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(**_: object) -> None:
+        raise OSError(number, os.strerror(number), "a\x1b[2Jb")
+
+    monkeypatch.setattr(main, "app", fail)
+    with pytest.raises(SystemExit) as caught:
+        main.main()
+    assert (caught.value.code, capsys.readouterr().err) == (code, f"spanlab: a\\x1b[2Jb: {message}\n")

@@ -37,7 +37,7 @@ from spanlab.cli import (
 from spanlab.cli.messages import explain_usage, find_command, in_words_of
 from spanlab.cli.options import list_names
 from spanlab.cli.streams import prepare_streams
-from spanlab.errors import LoadWarning, RunError, SpanlabError
+from spanlab.errors import LoadWarning, RunError, SpanlabError, escape
 from spanlab.recipes import describe_recipes
 from spanlab.tasks.descriptions import DESCRIPTIONS
 from spanlab.version import __version__
@@ -131,12 +131,12 @@ def main() -> None:
         if problem is not None and name:
             typer.echo(f"spanlab: {name}: {problem}; free some space and run the command again", err=True)
             sys.exit(2)
-        path = f"{error.filename}: " if error.filename else ""
+        path = f"{escape(str(error.filename))}: " if error.filename else ""
         if error.errno in {errno.EMFILE, errno.ENFILE}:
             typer.echo(f"spanlab: {path}too many open files; raise the limit, such as with ulimit -n 4096", err=True)
             sys.exit(2)
-        typer.echo(f"spanlab: {path}{error.strerror or error}", err=True)
-        sys.exit(2 if isinstance(error, _WRONG_PATH) else 1)
+        typer.echo(f"spanlab: {path}{error.strerror or escape(str(error))}", err=True)
+        sys.exit(2 if isinstance(error, _WRONG_PATH) or error.errno in {errno.ENAMETOOLONG, errno.ELOOP} else 1)
     if code == INTERRUPTED:
         typer.echo("spanlab: interrupted", err=True)
     sys.exit(code)

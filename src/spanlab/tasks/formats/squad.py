@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from spanlab.errors import InputError
+from spanlab.errors import InputError, clip_repr
 from spanlab.strict_parsing import parse_json
 from spanlab.tasks.formats.lines import read_text
 from spanlab.tasks.formats.row import Row
@@ -29,7 +29,11 @@ def read_squad(path: str) -> Iterator[Row | InputError]:
     id_lines = _IdLines(text)
     for paragraph in _paragraphs(path, text):
         context = paragraph.get("context")
-        for question in paragraph.get("qas") or ():
+        questions = paragraph.get("qas") or []
+        if not isinstance(questions, list):
+            yield InputError(f"'qas' is {clip_repr(questions)}; it must be a list", path=path, fix=_FIX)
+            continue
+        for question in questions:
             if not isinstance(question, Mapping):
                 yield InputError("a question is not an object", path=path, fix=_FIX)
                 continue
