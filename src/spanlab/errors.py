@@ -13,8 +13,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-_CAUSE, _FIX = 400, 220
-"""The most characters of a cause, and of a fix; the path is never cut."""
+_CAUSE, _FIX, _PATH = 400, 220, 1000
+"""The most characters of a cause, a fix, and a path, which a file may name, too: no real one is that long."""
 
 
 class SpanlabError(ValueError):
@@ -41,7 +41,7 @@ class InputError(SpanlabError):
         fix: str | None = None,
     ) -> None:
         cause, fix = _clip(escape(cause), _CAUSE), fix and _clip(escape(fix), _FIX)
-        position = [escape(str(part)) for part in (path, line, column) if part is not None]
+        position = [_clip(escape(str(part)), _PATH) for part in (path, line, column) if part is not None]
         message = ": ".join([":".join(position), cause]) if position else cause
         super().__init__(f"{message}; {fix}" if fix else message)
         self.path, self.line, self.column, self.cause, self.fix = path, line, column, cause, fix
