@@ -15,18 +15,6 @@ from spanlab.encoder.transformers_encoder import TransformersEncoder
 from spanlab.errors import InputError
 
 CONFIGS: dict[str, Any] = {
-    "modernbert": lambda: hf.ModernBertConfig(
-        vocab_size=67,
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=48,
-        pad_token_id=0,
-        bos_token_id=1,
-        eos_token_id=2,
-        cls_token_id=1,
-        sep_token_id=2,
-    ),
     "distilbert": lambda: hf.DistilBertConfig(vocab_size=67, dim=32, n_layers=2, n_heads=2, hidden_dim=48),
     "xlm-roberta": lambda: hf.XLMRobertaConfig(
         vocab_size=67, hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=48, pad_token_id=1
