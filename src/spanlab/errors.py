@@ -75,6 +75,10 @@ class LoadWarning(UserWarning):
     """Something about a model that does not stop it from being loaded, and that its user should know."""
 
 
+class UnknownTokensWarning(UserWarning):
+    """Texts have many tokens that the tokenizer does not know."""
+
+
 class RunError(RuntimeError):
     """A run had to stop for a reason that is not in the user's input."""
 

@@ -37,7 +37,7 @@ from spanlab.cli import (
 from spanlab.cli.messages import explain_usage, find_command, in_words_of
 from spanlab.cli.options import list_names
 from spanlab.cli.streams import prepare_streams
-from spanlab.errors import LoadWarning, RunError, SpanlabError, escape
+from spanlab.errors import LoadWarning, RunError, SpanlabError, UnknownTokensWarning, escape
 from spanlab.recipes import describe_recipes
 from spanlab.tasks.descriptions import DESCRIPTIONS
 from spanlab.version import __version__
@@ -98,7 +98,11 @@ def _show_warning(
     message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: object, **__: object
 ) -> None:
     """A line on stderr; where in the code a remark about a model arises means nothing to its user."""
-    place = "" if issubclass(category, LoadWarning) else f"{filename}:{lineno}: {category.__name__}: "
+    place = (
+        ""
+        if issubclass(category, LoadWarning | UnknownTokensWarning)
+        else f"{filename}:{lineno}: {category.__name__}: "
+    )
     typer.echo(f"spanlab: {place}{message}", err=True)
 
 

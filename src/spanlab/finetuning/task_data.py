@@ -26,6 +26,7 @@ from spanlab.tasks.predict import compute_outputs, group_by_example
 from spanlab.tasks.result import Mistake, Result, Scores
 from spanlab.tasks.sample import Sample
 from spanlab.tasks.table import find_task
+from spanlab.tasks.unknown_tokens import UnknownTokens
 from spanlab.tasks.windows import Windower
 from spanlab.text import Tokenizer
 from spanlab.training.distributed import ProcessContext, current_process
@@ -70,6 +71,7 @@ class TaskData:
         self.scores: Scores | None = None
         """Scores of the last evaluation on dev."""
         self._windower: Windower | None = None
+        self._unknown: UnknownTokens | None = None
         self._long_texts = 0
         self._dev_samples: Sequence[Sample] | None = None
         self._dev_results: Sequence[Result] = ()
@@ -78,6 +80,8 @@ class TaskData:
         """Encode the training examples, and with `tuning.augment` add copies refilled by the model's MLM head."""
         self._windower = windower_for(model.encoder, tokenizer, self.config.data)
         self.samples = self._encode(self.train, labelled=True)
+        self._unknown = UnknownTokens(tokenizer)
+        self._unknown.add_rows(self.train.rows, self.samples)
         self._long_texts = _count_long_texts(self.samples, len(self.train), self._windower.length)
         training, tuning = self.config.training, self.config.tuning
         if tuning.augment:
@@ -162,6 +166,8 @@ class TaskData:
             notes.append(
                 f"{len(self.dev):,} of {len(self.train) + len(self.dev):,} training examples are held out as dev"
             )
+        if self._unknown is not None:
+            notes += [f"{self.train.path}: {remark}" for remark in self._unknown.remarks]
         return notes
 
     def baseline_remark(self) -> str | None:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -32,6 +33,7 @@ from spanlab.inference.masked_text import (
     read_masked_text,
     text_token_mask,
 )
+from spanlab.tasks.unknown_tokens import UnknownTokens
 from spanlab.text import Tokenizer
 from spanlab.training.config import Device
 from spanlab.training.distributed import current_process
@@ -180,7 +182,10 @@ class Filler:
                 masks = self._masks(run, hidden_TD, decoder, top)
                 runs.append(self._run(run, masks, joint, decoder))
                 best.append(joint["mlm+sbo" if "mlm+sbo" in joint else "mlm"][0].ids)
-        return FillResult(text=text, filled=decoder.filled(best), runs=tuple(runs), notes=self._notes)
+        unknown = UnknownTokens(self._tokenizer)
+        unknown.add(text, [np.array(masked.ids)])
+        notes = (*self._notes, *unknown.remarks)
+        return FillResult(text=text, filled=decoder.filled(best), runs=tuple(runs), notes=notes)
 
     def _check_length(self, masked: MaskedText) -> None:
         limit = self._config.max_positions

@@ -5,6 +5,7 @@ sorted by length and computed in batches of a bounded number of tokens.
 """
 
 import copy
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spanlab.errors import InputError
+from spanlab.errors import InputError, UnknownTokensWarning
 from spanlab.inference.finite_results import check_outputs, check_results, check_rows
 from spanlab.tasks.base import AnyTask
 from spanlab.tasks.config import TaskDataConfig
@@ -24,6 +25,7 @@ from spanlab.tasks.model import ALL, TaskModel, windower_for
 from spanlab.tasks.network import MultiTaskNetwork
 from spanlab.tasks.predict import compute_outputs, embed_texts, group_by_example
 from spanlab.tasks.result import Result, Scores
+from spanlab.tasks.unknown_tokens import UnknownTokens
 from spanlab.training.distributed import ProcessContext
 
 Input = str | tuple[str, ...] | Mapping[str, Any]
@@ -121,8 +123,13 @@ class Predictor:
         batch_tokens: int = BATCH_TOKENS,
         first: int = 0,
         progress: Progress = lambda count: None,
+        unknown: UnknownTokens | None = None,
     ) -> Iterator["PredictedPortion"]:
-        """The same in the portions that are computed together; `progress` hears of every batch."""
+        """The same in the portions that are computed together; `progress` hears of every batch.
+
+        Texts that the tokenizer hardly knows are counted in `unknown`; without it, they are a warning at the end.
+        """
+        tally = UnknownTokens(self.model.tokenizer) if unknown is None else unknown
         tasks_by_name = {name: self.model.tasks[self.model.name_of(name)] for name in tasks}
         for portion in portions(map(readable_row, rows)):
             examples, samples = {}, {}
@@ -130,6 +137,7 @@ class Predictor:
                 examples[name] = [task.read(row, labelled=False) for row in portion]
                 windower = self.model.windower(name)
                 samples[name] = encode_inputs(task, examples[name], portion, windower)
+            tally.add_rows(portion, samples[tasks[0]])
             with self._own_network() as network:
                 outputs = compute_outputs(
                     network,
@@ -149,6 +157,8 @@ class Predictor:
             by_row = [{name: results[name][index] for name in tasks_by_name} for index in range(len(portion))]
             yield PredictedPortion(rows=portion, results=by_row)
             first += len(portion)
+        if unknown is None:
+            _warn(tally)
 
     def encode(
         self,
@@ -161,6 +171,7 @@ class Predictor:
         """(texts, width) unit vectors, whose dot products are cosine similarities; (width,) for a single text."""
         items = [texts] if isinstance(texts, str) else list(texts)
         windower = windower_for(self.model.encoder, self.model.tokenizer, data or self._window())
+        unknown = UnknownTokens(self.model.tokenizer)
         rows = (Row(values={"text": text}) for text in items)
         parts = [
             embed_texts(
@@ -170,9 +181,11 @@ class Predictor:
                 batch_tokens=batch_tokens,
                 process=self.process,
                 on_share=_by_share(progress, len(portion)),
+                unknown=unknown,
             )
             for portion in portions(rows)
         ]
+        _warn(unknown)
         width = self.model.encoder.config.width
         vectors = np.concatenate(parts) if parts else np.zeros((0, width), np.float32)
         check_rows(vectors)
@@ -194,9 +207,12 @@ class Predictor:
         remembered = () if data.columns else self.columns_for(path, [name])
         labelled = read_labelled(type(chosen), path, replace(data, columns=data.columns or remembered))
         check_known_labels(chosen, labelled)
-        predicted = self.predict_portions(labelled.rows, tasks=[name], batch_tokens=batch_tokens, progress=progress)
+        unknown = UnknownTokens(self.model.tokenizer)
+        predicted = self.predict_portions(
+            labelled.rows, tasks=[name], batch_tokens=batch_tokens, progress=progress, unknown=unknown
+        )
         results = [result[name] for portion in predicted for result in portion.results]
-        remarks = (*self.remark_columns(path, remembered), *labelled.remarks)
+        remarks = (*self.remark_columns(path, remembered), *labelled.remarks, *unknown.remarks)
         return replace(chosen.score(labelled.examples, results), remarks=remarks)
 
     def columns_for(self, path: str, tasks: Sequence[str]) -> tuple[str, ...]:
@@ -233,6 +249,11 @@ class Predictor:
         """The window settings that texts are embedded with: those of the model's only task, or the defaults."""
         tasks = list(self.model.tasks.values())
         return tasks[0].config.data if len(tasks) == 1 else TaskDataConfig()
+
+
+def _warn(unknown: UnknownTokens) -> None:
+    for remark in unknown.remarks:
+        warnings.warn(remark, UnknownTokensWarning, stacklevel=3)
 
 
 def _by_share(progress: Progress, count: int) -> Progress:

@@ -21,10 +21,12 @@ from typing_extensions import override
 from spanlab.encoder import Encoder
 from spanlab.encoder.layers import evaluating
 from spanlab.tasks.base import AnyTask, Encoded, Head
+from spanlab.tasks.formats.row import Row
 from spanlab.tasks.heads import sums_by_sequence
 from spanlab.tasks.network import MultiTaskNetwork, encode_samples
 from spanlab.tasks.result import Result
 from spanlab.tasks.sample import Sample, SampleBatch, TensorBatch, TokenSequence, pack_samples
+from spanlab.tasks.unknown_tokens import UnknownTokens
 from spanlab.tasks.windows import Windower
 from spanlab.training.distributed import ProcessContext
 
@@ -251,11 +253,13 @@ def embed_texts(
     batch_tokens: int,
     process: ProcessContext,
     on_share: OnShare = lambda share: None,
+    unknown: UnknownTokens | None = None,
 ) -> NDArray[np.float32]:
     """(E, D) the mean of each text's last hidden states, scaled to unit length, so that a dot product is the cosine.
 
     Special tokens count in the mean, as in sentence-transformers, so a model published there gives the same vectors. A
-    long text is the mean over the tokens of all its windows; the vector of an empty text is zero.
+    long text is the mean over the tokens of all its windows; the vector of an empty text is zero. `unknown` counts
+    texts that the tokenizer hardly knows.
     """
     samples = [
         Sample(example=index, sequences=(window.sequence,))
@@ -263,6 +267,8 @@ def embed_texts(
         if texts[index].strip()
         for window in windower.single(tokens)
     ]
+    if unknown is not None:
+        unknown.add_rows([Row(values={"text": text}) for text in texts], samples)
     network = MultiTaskNetwork(encoder, {"embedding": TokenSumHead()})
     outputs = compute_outputs(
         network, {"embedding": samples}, batch_tokens=batch_tokens, process=process, on_share=on_share
