@@ -108,7 +108,7 @@ def corpus_statistics(corpus: PreparedCorpus) -> CorpusStatistics:
         ids_used=int(np.count_nonzero(token_counts)),
         unknown=0 if unknown_id is None else int(token_counts[unknown_id]),
         bytes_per_token=counts.bytes / counts.tokens,
-        tokens_per_word=counts.tokens / counts.words,
+        tokens_per_word=counts.tokens / max(1, counts.words),  # a manifest may claim that there are none
         sentence_lengths=_lengths(corpus, "sentences"),
         document_lengths=_lengths(corpus, "documents"),
     )
