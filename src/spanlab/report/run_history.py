@@ -31,6 +31,10 @@ _LOWER_IS_BETTER = ("loss", "perplexity", "unigram")
 _BARS = "▁▂▃▄▅▆▇█"
 
 
+_LARGEST = 1e100
+"""Larger values are those of a damaged file; the arithmetic of an axis would overflow."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class RunFiles:
     """The files of a run, in memory."""
@@ -151,7 +155,7 @@ class History:
             of_split = (record for record in self._records if record["split"] == split)
             points = [(record["step"], record[name]) for record in of_split if _is_number(record.get(name))]
             steps, values = np.array(points, np.float64).reshape(-1, 2).T
-            finite = np.isfinite(values)
+            finite = np.abs(values) < _LARGEST  # which nan is not, either
             self._series[split, name] = Series(steps[finite], values[finite])
         return self._series[split, name]
 
