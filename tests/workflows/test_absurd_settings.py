@@ -55,7 +55,11 @@ def test_every_number_of_a_task_has_bounds(task: str) -> None:
 
 @pytest.mark.parametrize(
     ("changes", "fix"),
-    [({"width": 65_536}, "encoder.width"), ({"layers": 100_000}, "encoder.layers"), ({}, "training.accumulate")],
+    [
+        ({"width": 65_536}, "encoder.width"),
+        ({"layers": 1_000, "width": 4_096}, "encoder.layers"),
+        ({}, "training.accumulate"),
+    ],
 )
 def test_memory_is_estimated_before_anything_is_built(changes: dict[str, int], fix: str) -> None:
     recipe = load_recipe("spanbert")

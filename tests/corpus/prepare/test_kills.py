@@ -86,7 +86,7 @@ def test_a_run_killed_again_and_again_gets_there(tokenizer: Tokenizer, texts: Pa
     out = tmp_path / "out"
     for _ in range(200):
         with pytest.MonkeyPatch.context() as patch:
-            install(Fuse(15, Killed, halfway=True), patch)
+            install(Fuse(30, Killed, halfway=True), patch)  # the tokenizer's files, which come together, take 19
             try:
                 prepare(tokenizer, texts, out)
                 break
