@@ -31,6 +31,7 @@ def test_a_message_is_one_short_line_that_moves_no_cursor() -> None:
         assert message.isprintable()
         assert message.startswith("a\\x1b[2J\\r\\nb\\u202ec\\u2028d") or "f.jsonl:3: the label 'a\\x1b[2J" in message
         assert len(message) < 1000 + 650
+    assert str(InputError("a\ue000b\u0378c\u3000d")) == "a\\ue000b\\u0378c\u3000d"
     assert str(InputError("is empty", path="a\nb.txt")) == "a\\nb.txt: is empty"
     assert "wäre — 中文 😀 é" in str(InputError("wäre — 中文 😀 é"))
 

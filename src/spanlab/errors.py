@@ -138,8 +138,8 @@ def escape(text: str) -> str:
 
 
 def _is_harmless(character: str) -> bool:
-    # Control characters, formats such as the overrides of direction, halves of surrogate pairs, line separators.
-    return character.isprintable() or unicodedata.category(character) not in {"Cc", "Cf", "Cs", "Zl", "Zp"}
+    # Not: control characters, overrides of direction, halves of surrogate pairs, line separators, what is unassigned.
+    return character.isprintable() or unicodedata.category(character) == "Zs"
 
 
 def _clip(text: str, limit: int) -> str:

@@ -162,7 +162,7 @@ def test_folders_that_are_no_corpus_say_what_to_do(tmp_path: Path) -> None:
         PreparedCorpus.open(tmp_path)
 
 
-@pytest.mark.parametrize("name", ["../x", "/etc/passwd", "a/b", "..", "", "a\\b", "C:x", "a\x00b"])
+@pytest.mark.parametrize("name", ["../x", "/etc/passwd", "a/b", "..", "", "a\\b", "C:x", "a\x00b", "x" * 300])
 def test_a_manifest_names_only_files_of_its_folder(corpus: PreparedCorpus, name: str) -> None:
     path = corpus.folder / "manifest.json"
     for section in ("shards", "files"):

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from spanlab.errors import RunError, SpanlabError
+from spanlab.errors import RunError, SpanlabError, escape
 from tests.fuzz.mutations import mutate
 from tests.fuzz.targets import OUT, Target
 
@@ -79,7 +79,7 @@ def _call(target: Target, folder: Path) -> tuple[str, str]:
             target.call(folder)
     except SpanlabError as error:
         message = str(error)
-        if len(message) > 2000 or not message.isprintable():
+        if len(message) > 2000 or escape(message) != message:
             return "message", f"{len(message)} characters: {message[:500]!r}"
         return "refused", ""
     except (*_WRONG_PATH, RunError):

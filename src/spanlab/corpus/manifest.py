@@ -137,7 +137,9 @@ def read_manifest(folder: Path) -> Manifest:
 
 def _is_plain_name(name: str) -> bool:
     """Whether a name stays within its folder on every system."""
-    return name.isprintable() and name not in {"", ".", ".."} and not set(name) & set("/\\:")
+    return (
+        name.isprintable() and len(name.encode()) < 256 and name not in {"", ".", ".."} and not set(name) & set("/\\:")
+    )
 
 
 def _read_json(folder: Path, path: Path) -> dict[str, Any]:
