@@ -113,3 +113,9 @@ def test_without_ray_nothing_is_begun(
     assert done.returncode == 2
     assert "pip install 'spanlab[ray]'" in done.stderr
     assert not out.exists()
+
+
+def test_several_tasks_at_once_are_refused(model: Path, texts: Path) -> None:
+    result = run_here("predict", str(model), "--input", str(texts), "--task", "all", "--engine", "ray")
+    assert result.returncode == 2
+    assert "one task at a time" in result.stderr

@@ -70,6 +70,8 @@ def predict(
         predictor = load(model, device=device)
         joint = task is not None and (task == "all" or "," in task)
         names = predictor.model.names_of(task.split(",") if task is not None and "," in task else task)
+        if engine == "ray" and joint:
+            raise InputError("--engine ray predicts one task at a time", fix=f"use --task {names[0]}")
         task_name = "several" if joint else predictor.model.tasks[names[0]].name
         output_format = _choose_format(task_name, output, format_, redact=redact, resolve=resolve)
         beside = _choose_triples(task_name, triples, coref, resume=resume, overwrite=overwrite)
@@ -82,7 +84,7 @@ def predict(
             rows = file.skip_done(rows)
         total, first = count_rows(source, shape, column_names), 0 if file is None else file.done
         with InputProgress("predict", total, first) as progress:
-            if engine == "ray" and not joint:
+            if engine == "ray":
                 portions = _predict_on_ray(model, names[0], rows, progress, batch_tokens, device, first, workers)
             else:
                 portions = predictor.predict_portions(
