@@ -40,8 +40,8 @@ class InputError(SpanlabError):
         column: int | None = None,
         fix: str | None = None,
     ) -> None:
-        cause, fix = _clip(escape(cause), _CAUSE), fix and _clip(escape(fix), _FIX)
-        position = [_clip(escape(str(part)), _PATH) for part in (path, line, column) if part is not None]
+        cause, fix = clip(escape(cause), _CAUSE), fix and clip(escape(fix), _FIX)
+        position = [clip(escape(str(part)), _PATH) for part in (path, line, column) if part is not None]
         message = ": ".join([":".join(position), cause]) if position else cause
         super().__init__(f"{message}; {fix}" if fix else message)
         self.path, self.line, self.column, self.cause, self.fix = path, line, column, cause, fix
@@ -142,7 +142,8 @@ def _is_harmless(character: str) -> bool:
     return character.isprintable() or unicodedata.category(character) == "Zs"
 
 
-def _clip(text: str, limit: int) -> str:
+def clip(text: str, limit: int) -> str:
+    """A text without its middle if it is long."""
     return text if len(text) <= limit else f"{text[: limit * 2 // 3]} … {text[-(limit // 3) :]}"
 
 

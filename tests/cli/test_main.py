@@ -112,3 +112,15 @@ def test_errors_of_the_system_are_one_line(
     with pytest.raises(SystemExit) as caught:
         main.main()
     assert (caught.value.code, capsys.readouterr().err) == (code, f"spanlab: a\\x1b[2Jb: {message}\n")
+
+
+def test_a_name_that_the_system_refuses_is_clipped(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(**_: object) -> None:
+        raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG), "x" * 100_000)
+
+    monkeypatch.setattr(main, "app", fail)
+    with pytest.raises(SystemExit):
+        main.main()
+    assert len(capsys.readouterr().err) < 1000

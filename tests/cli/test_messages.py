@@ -29,6 +29,10 @@ WRONG = {
     "compare": "no such command 'spanlab compare'; the commands are",
     "fintune": "no such command 'spanlab fintune'; did you mean spanlab finetune?",
     "inspect modell": "no such command 'spanlab inspect modell'; did you mean spanlab inspect model?",
+    "tokenizer train f --out o": "missing option '--type'. Choose from: wordpiece, bpe, unigram, word; example:",
+    "predict m a\x1b[2Jb": "unexpected argument a\\x1b[2Jb; example",
+    "a\x1b[2Jb": "no such command 'spanlab a\\x1b[2Jb'",
+    "predict m --a\u202eb": "no such option --a\\u202eb",
     "data chek qa f": "did you mean spanlab data check?",
 }
 
@@ -40,6 +44,13 @@ def test_what_to_write_instead(command: str) -> None:
     (line,) = done.stderr.splitlines()
     assert line.startswith("spanlab: ")
     assert WRONG[command] in line
+
+
+@pytest.mark.parametrize("command", ["predict m {}", "{}", "predict m --{}", "predict m --engine {}", "predict {}"])
+def test_what_is_far_too_long_is_clipped(command: str) -> None:
+    done = run_spanlab(*command.format("x" * 100_000).split())
+    assert done.returncode == 2
+    assert len(done.stderr) < 2500
 
 
 def test_help_and_exit_codes_are_as_before() -> None:

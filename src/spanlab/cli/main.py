@@ -37,12 +37,13 @@ from spanlab.cli import (
 from spanlab.cli.messages import explain_usage, find_command, in_words_of
 from spanlab.cli.options import list_names
 from spanlab.cli.streams import prepare_streams
-from spanlab.errors import LoadWarning, RunError, SpanlabError, UnknownTokensWarning, escape
+from spanlab.errors import LoadWarning, RunError, SpanlabError, UnknownTokensWarning, clip, escape
 from spanlab.recipes import describe_recipes
 from spanlab.tasks.descriptions import DESCRIPTIONS
 from spanlab.version import __version__
 
 INTERRUPTED = 130
+_LONGEST_PATH = 400
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 """Where it is defined differs among the versions of typer."""
 _WRONG_PATH = (FileNotFoundError, PermissionError, NotADirectoryError, IsADirectoryError, FileExistsError)
@@ -131,11 +132,11 @@ def main() -> None:
     except OSError as error:
         problem = disk_problem(error)
         # Every file is named where it is written.
-        name = error.filename or (None if sys.stdout.isatty() else "standard output")
+        path = f"{clip(escape(str(error.filename)), _LONGEST_PATH)}: " if error.filename else ""
+        name = path.removesuffix(": ") or (None if sys.stdout.isatty() else "standard output")
         if problem is not None and name:
             typer.echo(f"spanlab: {name}: {problem}; free some space and run the command again", err=True)
             sys.exit(2)
-        path = f"{escape(str(error.filename))}: " if error.filename else ""
         if error.errno in {errno.EMFILE, errno.ENFILE}:
             typer.echo(f"spanlab: {path}too many open files; raise the limit, such as with ulimit -n 4096", err=True)
             sys.exit(2)

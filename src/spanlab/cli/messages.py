@@ -12,10 +12,11 @@ from typing import Any
 
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
-from spanlab.errors import nearest
+from spanlab.errors import clip, escape, nearest
 
 _NO_COMMAND = re.compile(r"No such command '(?P<name>.*?)'\.")
 _EXTRA = re.compile(r"Got unexpected extra arguments?(?:\(s\))? \((?P<words>.*)\)", re.DOTALL)
+_LONGEST_MESSAGE = 1000
 _OPTION_OF_SETTING = {"data.columns": "--columns", "data.tag_scheme": "--tag-scheme"}
 """Settings that commands without KEY=VALUE take as an option."""
 _KEEP_VALID = "or write the valid examples to a new file with spanlab data check TASK FILE --fix OUT"
@@ -23,7 +24,12 @@ _KEEP_VALID = "or write the valid examples to a new file with spanlab data check
 
 def explain_usage(error: Any, arguments: Sequence[str]) -> str:  # noqa: ANN401 (typer has no public type for it)
     """One line for a `UsageError` of typer, whose context knows the command."""
-    message = str(error.format_message()).strip()
+    return clip(escape(_explain_usage(error, arguments)), _LONGEST_MESSAGE)
+
+
+def _explain_usage(error: Any, arguments: Sequence[str]) -> str:  # noqa: ANN401
+    # Choices are listed one a line; the words of the user may hold anything.
+    message = re.sub(r"\s*\n\s*", " ", str(error.format_message()).strip())
     command = error.ctx.command if error.ctx is not None else None
     path = error.ctx.command_path if error.ctx is not None else "spanlab"
     unknown = _NO_COMMAND.match(message)
