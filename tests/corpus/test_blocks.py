@@ -283,3 +283,16 @@ def test_bidirectional_streams(tmp_path: Path) -> None:
         StreamBlocks(corpus, length=8, streams=3, bidirectional=True)
     with pytest.raises(InputError, match="no whole block of 600 tokens"):
         StreamBlocks(corpus, length=600, streams=4, whole=True)
+
+
+@pytest.mark.parametrize("position", [-40, -50, 100, 3, -1])
+def test_a_damaged_index_is_computed_again(tmp_path: Path, position: int) -> None:
+    corpus = make_corpus(tmp_path, [[[1, 2, 3, 4]] * 6] * 5)
+    before = split(DocumentBlocks(corpus, length=12, special_tokens=2).batch(np.arange(3)))
+    (path,) = (corpus.folder / "blocks").iterdir()
+    whole = path.read_bytes()
+    damaged = bytearray(whole)
+    damaged[position] ^= 0x41
+    path.write_bytes(damaged)
+    assert split(DocumentBlocks(corpus, length=12, special_tokens=2).batch(np.arange(3))) == before
+    assert path.read_bytes() == whole

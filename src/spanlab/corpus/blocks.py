@@ -34,6 +34,7 @@ from spanlab.corpus.shards import Shard
 from spanlab.errors import InputError
 
 _LONGEST = 1 << 20
+_DIGEST_BYTES = 32
 Index = TypeVar("Index", bound=NDArray[np.generic])
 
 
@@ -266,7 +267,7 @@ def cached_index(corpus: PreparedCorpus, name: str, compute: Callable[[], Index]
     path = corpus.folder / INDEX / f"{name}-{fingerprint}.npy"
     try:
         return _map_index(path)
-    except (OSError, ValueError):  # missing, or truncated by a full disk
+    except (OSError, ValueError):  # missing or damaged
         index = compute()
     try:
         _write_index(path, index)
@@ -276,17 +277,27 @@ def cached_index(corpus: PreparedCorpus, name: str, compute: Callable[[], Index]
 
 
 def _map_index(path: Path) -> Index:  # type: ignore[type-var]
+    """A damaged index is a ValueError: with wrong starts, training would read other blocks, or beyond the corpus."""
+    content = memoryview(path.read_bytes())
+    if hashlib.sha256(content[:-_DIGEST_BYTES]).digest() != content[-_DIGEST_BYTES:]:
+        raise ValueError("the index is not what was written")
     array: Index = np.load(path, mmap_mode="r", allow_pickle=False).view(np.ndarray)
     return array
 
 
 def _write_index(path: Path, index: Index) -> None:
-    """Several processes may compute the same index at once: each writes its own file, and the last rename wins."""
+    """Write an index, and the SHA-256 of the file so far behind it.
+
+    Several processes may compute the same index at once: each writes its own file, and the last rename wins.
+    """
     path.parent.mkdir(exist_ok=True)
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
     try:
         with partial.open("wb") as file:
             np.save(file, index, allow_pickle=False)
+        digest = hashlib.sha256(partial.read_bytes()).digest()
+        with partial.open("ab") as file:
+            file.write(digest)
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
