@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ import torch
 
 from spanlab.encoder.pretrained import tensor_files
 from spanlab.errors import InputError
+from spanlab.training import checkpoint
 from spanlab.training.checkpoint import Checkpoints, Progress, Snapshot, read_checkpoint
 from tests.breaking import Fuse, Killed
 
@@ -251,3 +253,14 @@ def test_a_save_broken_at_any_operation_destroys_nothing(tmp_path: Path, kind: s
             break
         operations += 1
     assert operations > 15
+
+
+def test_an_optimiser_without_one_of_its_tensors_is_refused() -> None:
+    model = torch.nn.Linear(2, 2)
+    optimiser = torch.optim.AdamW(model.parameters())
+    state = SimpleNamespace(model=model, optimiser=optimiser)
+    saved = {f"{key}.{name}": torch.zeros_like(weight) for name, weight in model.named_parameters() for key in "ab"}
+    checkpoint._restore_optimiser(state, saved)  # type: ignore[arg-type]
+    del saved["a.bias"]
+    with pytest.raises(InputError, match="the optimiser has no 'a' for bias"):
+        checkpoint._restore_optimiser(state, saved)  # type: ignore[arg-type]

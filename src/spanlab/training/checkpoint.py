@@ -280,6 +280,9 @@ def _restore_optimiser(state: TrainingState, saved: Tensors) -> None:
     for name, parameter in state.model.named_parameters():
         values = {key: saved[f"{key}.{name}"] for key in keys if f"{key}.{name}" in saved}
         if values:
+            missing = sorted(keys - values.keys())
+            if missing:
+                raise _misfit(f"the optimiser has no '{missing[0]}' for {name}")
             # A step count is a scalar whatever the shape of the parameter, and is never sharded.
             wrong = [key for key, value in values.items() if value.dim() and value.shape != parameter.shape]
             if wrong:
