@@ -47,6 +47,13 @@ def test_scores_and_fillings_have_a_remark(tmp_path: Path) -> None:
     assert notes[-1].startswith("the text is unknown to the tokenizer for more than a tenth")
 
 
+def test_the_text_is_quoted_and_not_its_labels() -> None:
+    model = spanlab.load(COMPAT / "tasks" / "ner-tag", device="cpu", precision="fp32")
+    spans = [{"start": 0, "end": 4, "label": "PER"}] * 3
+    with pytest.warns(UnknownTokensWarning, match=f"^the text is {REMARK}"):
+        model.predict({"text": UNKNOWN, "spans": spans})
+
+
 def test_commands_say_it_in_one_line_on_stderr(tmp_path: Path) -> None:
     texts = tmp_path / "texts.txt"
     texts.write_text(f"{KNOWN}\n{UNKNOWN}\n", encoding="utf-8")

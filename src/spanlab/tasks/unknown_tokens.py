@@ -46,8 +46,7 @@ class UnknownTokens:
         for sample in samples:
             ids[sample.example] += [sequence.ids for sequence in sample.sequences]
         for row, parts in zip(rows, ids, strict=True):
-            texts = (str(value) for value in row.values.values() if isinstance(value, str | list | tuple))
-            self.add(max(texts, key=len, default=""), parts)
+            self.add(max(map(_text_of, row.values.values()), key=len, default=""), parts)
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -57,3 +56,10 @@ class UnknownTokens:
         which = f"{self._reported} of {self._texts} texts are" if self._texts > 1 else "the text is"
         cause = f"{which} unknown to the tokenizer for more than a tenth ({self._first})"
         return (f"{cause}; check that the model is for this language, script and case",)
+
+
+def _text_of(value: object) -> str:
+    """The text of a field; the words or sentences of a list joined, and nothing for labels such as spans."""
+    if isinstance(value, list | tuple):
+        return " ".join(filter(None, map(_text_of, value)))
+    return value if isinstance(value, str) else ""
