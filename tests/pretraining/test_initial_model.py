@@ -10,8 +10,8 @@ from spanlab.corpus import PreparedCorpus
 from spanlab.encoder import Electra, TransformerEncoder, load_model, preset, save_model
 from spanlab.errors import ConfigError, InputError
 from spanlab.objectives import Mixture, ReplacedToken
-from spanlab.pretraining.build import save_criterion
-from spanlab.pretraining.initial_model import InitialModel, build_model
+from spanlab.pretraining.build import WeightedCorpus, build_training_spec, save_criterion
+from spanlab.pretraining.initial_model import TOKEN_HEADS, InitialModel, build_model
 from spanlab.pretraining.recipe import load_recipe
 from spanlab.text import Tokenizer
 from tests.pretraining.making import SMALLEST, make_tokenizer, write_text
@@ -280,3 +280,31 @@ def test_a_model_whose_table_is_too_small_for_its_tokenizer_is_refused(tokenizer
     tokenizer.save(tmp_path)
     with pytest.raises(InputError, match="the tokenizer has 120 tokens and the model's vocabulary 50"):
         build(tokenizer, init=tmp_path)
+
+
+@pytest.mark.parametrize("recipe", ["spanbert", "electra"])
+def test_new_heads_may_start_at_the_frequencies_of_the_corpus(small_corpus: Path, recipe: str) -> None:
+    corpus = PreparedCorpus.open(small_corpus)
+    shares = (corpus.token_counts + 1) / (corpus.token_counts + 1).sum()
+    expected = torch.from_numpy(shares).log().float()
+    for setting, wanted in (("unigram", expected), ("zero", torch.zeros_like(expected))):
+        settings = load_recipe(recipe, [*SMALLEST, f"output_bias={setting}", "training.steps=1"])
+        spec, _ = build_training_spec(settings, [WeightedCorpus(corpus)], None)
+        heads = [head for head in spec.criterion.modules() if isinstance(head, TOKEN_HEADS)]
+        assert heads
+        for head in heads:
+            torch.testing.assert_close(head.bias.detach(), wanted)
+
+
+def test_heads_that_a_model_brings_keep_their_biases(small_corpus: Path, tmp_path: Path) -> None:
+    corpus = PreparedCorpus.open(small_corpus)
+    first = build(corpus.tokenizer, "objectives.sbo=0").criterion
+    assert isinstance(first, Mixture)
+    shake(first)
+    save_criterion(tmp_path, first, "spanbert")
+    corpus.tokenizer.save(tmp_path)
+    settings = load_recipe("spanbert", [*SMALLEST, "output_bias=unigram", "training.steps=1"])
+    spec, _ = build_training_spec(settings, [WeightedCorpus(corpus)], str(tmp_path))
+    assert isinstance(spec.criterion, Mixture)
+    assert torch.equal(spec.criterion.heads["mlm"].bias, first.heads["mlm"].bias)
+    assert (spec.criterion.heads["sbo"].bias < 0).all()  # new: logarithms of shares

@@ -56,7 +56,8 @@ def build_training_spec(
     for item in corpora[1:]:
         item.corpus.check_tokenizer(tokenizer, corpora[0].corpus.folder)
     data = build_data(recipe, corpora)
-    initial_model = build_model(recipe, tokenizer, init, token_shares=_token_shares(corpora))
+    shares = _token_shares(corpora) if recipe.output_bias == "unigram" else None
+    initial_model = build_model(recipe, tokenizer, init, token_shares=shares)
     criterion = initial_model.criterion
     criterion.require_targets(data.step(0, rank=0, world_size=processes)[0])
     assert isinstance(criterion, nn.Module)

@@ -68,7 +68,7 @@ def build_model(
 ) -> InitialModel:
     """The model with its objectives; deterministic in its arguments.
 
-    `token_shares` (V,) are the shares of the tokens in the corpus, for `output_bias: unigram`.
+    `token_shares` (V,) are the shares of the tokens in the corpus, for `output_bias: unigram`; None: biases start at 0.
     """
     torch.manual_seed(recipe.seed)
     if init is None:
@@ -79,7 +79,7 @@ def build_model(
     else:
         initial, trained = _continue(recipe, tokenizer, init)
         check_memory(recipe, initial.config)
-    if recipe.output_bias == "unigram" and token_shares is not None:
+    if token_shares is not None:
         _start_at_unigrams(initial.criterion, trained, token_shares)
     return initial
 
