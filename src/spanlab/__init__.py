@@ -14,10 +14,21 @@ if TYPE_CHECKING:
     from spanlab.corruption import SpanMasking
     from spanlab.encoder import Encoder, EncoderConfig, SpanBoundaryHead
     from spanlab.inference.load import load
+    from spanlab.models import list_models
     from spanlab.workflows.finetune import finetune
     from spanlab.workflows.pretrain import pretrain
 
-__all__ = ["Encoder", "EncoderConfig", "SpanBoundaryHead", "SpanMasking", "__version__", "finetune", "load", "pretrain"]
+__all__ = [
+    "Encoder",
+    "EncoderConfig",
+    "SpanBoundaryHead",
+    "SpanMasking",
+    "__version__",
+    "finetune",
+    "list_models",
+    "load",
+    "pretrain",
+]
 
 _MODULES = {
     "Encoder": "encoder",
@@ -25,6 +36,7 @@ _MODULES = {
     "SpanBoundaryHead": "encoder",
     "SpanMasking": "corruption",
     "finetune": "workflows.finetune",
+    "list_models": "models",
     "load": "inference.load",
     "pretrain": "workflows.pretrain",
 }

@@ -67,6 +67,19 @@ def test_without_a_terminal_a_slow_run_is_told_of_by_the_clock(
     assert lines[-1].endswith("27:40:00 left")  # 9,960 steps of 10 seconds
 
 
+def test_the_time_left_follows_the_pace_of_the_last_minutes(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Steps get slower where samples get longer."""
+    now = 1000.0
+    monkeypatch.setattr("spanlab.cli.progress.time.monotonic", lambda: now)
+    with TrainingProgress(total=1000) as shown:
+        for step in range(1, 951):
+            now += 1.0 if step <= 900 else 6.0
+            shown.log(train(step))
+    assert capfd.readouterr().err.splitlines()[-1].endswith("0:05:24 left")  # 54 steps of 6 seconds
+
+
 def test_every_evaluation_and_note_is_a_line(capfd: pytest.CaptureFixture[str]) -> None:
     with TrainingProgress(total=10_000) as shown:
         shown.log(train(1))

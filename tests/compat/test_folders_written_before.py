@@ -207,3 +207,14 @@ def test_an_interrupted_fine_tuning_goes_on(copied: Path) -> None:
     shutil.copytree(DATA / "models" / "spanbert", before["given"]["model"])
     spanlab.finetune("classification", **before["given"], out="run", resume=True, **before["settings"])
     assert_ended(copied / "run", DATA / "finetuning" / "run", before)
+
+
+def test_another_recipe_is_still_refused(copied: Path) -> None:
+    """What the recipe changed since is as the run has it, but not what the command says."""
+    before = read(DATA / "pretraining" / "spanbert.json")
+    shutil.copytree(DATA / "pretraining" / "spanbert", "run")
+    shutil.copytree(DATA / "corpora" / "wordpiece", "corpus")
+    with pytest.raises(Exception, match=r"was started with system=spanbert, not bert"):
+        spanlab.pretrain("bert", data="corpus", out="run", resume=True, **before["settings"])
+    with pytest.raises(Exception, match=r"was started with backbone=None, not modernbert"):
+        spanlab.pretrain("spanbert", data="corpus", out="run", resume=True, backbone="modernbert", **before["settings"])

@@ -43,6 +43,8 @@ def test_pages_are_found_with_their_code() -> None:
     assert {block.language for blocks in BLOCKS.values() for block in blocks} >= {"python", "bash"}
 
 
+# Stand-ins are folders with the names of models in the box.
+@pytest.mark.filterwarnings("ignore:.* is a folder here:spanlab.errors.LoadWarning")
 @pytest.mark.parametrize("page", WITH_CODE, ids=_name)
 def test_code_of_a_page_runs(page: Path, stock: Path, workspace: Path) -> None:
     blocks = [block for block in BLOCKS[page] if not block.reason]

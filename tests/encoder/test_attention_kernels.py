@@ -3,6 +3,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from spanlab.encoder import attention_kernels
 from spanlab.encoder.attention_kernels import attend
@@ -111,3 +112,47 @@ def test_local_attention_by_blocks_equals_a_mask(length: int, monkeypatch: pytes
     weights = attend(qkv, runs, causal=False, reach=reach, need_weights=True).weights
     assert weights is not None
     assert ((weights[0] > 0) == (distance <= reach)).all()
+
+
+def test_local_attention_by_blocks_in_bf16_equals_a_mask() -> None:
+    length, reach = attention_kernels.MATMUL_LENGTH_BF16 + 9, 4
+    exact = torch.randn(length, 3, 2, 4, dtype=torch.bfloat16).double().requires_grad_()
+    leaf = exact.detach().bfloat16().requires_grad_()
+    distance = (torch.arange(length) - torch.arange(length)[:, None]).abs()
+    q, k, v = exact.transpose(0, 2).unbind(1)
+    expected = F.scaled_dot_product_attention(q, k, v, attn_mask=distance <= reach).transpose(0, 1).flatten(1)
+    expected.square().sum().backward()
+    attended = attend(leaf, (Run(1, length),), causal=False, reach=reach).hidden_ND
+    attended.square().sum().backward()
+    assert leaf.grad is not None
+    assert exact.grad is not None
+    torch.testing.assert_close(attended.double(), expected, rtol=0.0, atol=0.03)
+    torch.testing.assert_close(leaf.grad.double(), exact.grad, rtol=0.05, atol=0.15)
+
+
+class LargestTensor(TorchDispatchMode):
+    """Notes the largest tensor that any operation returns."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.elements = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN204
+        result = func(*args, **(kwargs or {}))
+        for tensor in result if isinstance(result, tuple | list) else (result,):
+            if isinstance(tensor, torch.Tensor):
+                self.elements = max(self.elements, tensor.untyped_storage().nbytes() // tensor.element_size())
+        return result
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_local_attention_makes_nothing_that_grows_with_the_square_of_the_length(training: bool) -> None:
+    largest = []
+    for length in (256, 1024):
+        qkv = torch.randn(length, 3, 1, 4, requires_grad=training)
+        with LargestTensor() as mode:
+            attended = attend(qkv, (Run(1, length),), causal=False, reach=4).hidden_ND
+            if training:
+                attended.sum().backward()
+        largest.append(mode.elements)
+    assert largest[1] <= 4 * largest[0]

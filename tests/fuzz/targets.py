@@ -24,6 +24,7 @@ from spanlab.corpus import PrepareConfig, PreparedCorpus, plan_preparation, run_
 from spanlab.corpus.verify import corpus_statistics, find_damage
 from spanlab.corruption.given_spans import SpanFile
 from spanlab.encoder.pretrained import load_model
+from spanlab.encoder.pretrained.convert import convert_folder
 from spanlab.finetuning.config import MultitaskConfig, resolve_run_config
 from spanlab.finetuning.multitask import read_task_list, task_config
 from spanlab.pretraining.build import WeightedCorpus, build_data, check_recipe
@@ -135,6 +136,7 @@ def _make_models(folder: Path) -> None:
     )
     shutil.move(run.folder / "model", folder / "ner-model")
     shutil.rmtree(folder / "ner-run")
+    convert_folder(model, folder / "compact", compact=True)
     tensors = load_file(model / "model.safetensors")
     for name in ("sharded", "bin", "vocab"):
         shutil.copytree(model, folder / name)
@@ -294,6 +296,7 @@ def targets(folder: Path) -> list[Target]:
             "sharded", ("sharded/model.safetensors.index.json", "sharded/a.safetensors"), _load_encoder("sharded"), 6
         ),
         Target("bin", ("bin/pytorch_model.bin",), _load_encoder("bin"), 6),
+        Target("compact", ("compact/model.safetensors",), _load_encoder("compact"), 6),
         Target("vocab", ("vocab/vocab.txt", "vocab/tokenizer_config.json"), _read_vocabulary, 5),
         Target(
             "tokenizer",

@@ -19,6 +19,7 @@ WHEN = ["slowly", "again", "yesterday", "quietly", "before-dawn", "twice", "with
 
 SMALLEST = (
     "size=tiny",
+    "backbone=null",  # the architecture of the published system
     "encoder.layers=1",
     "encoder.width=32",
     "encoder.heads=2",

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -10,6 +11,7 @@ from spanlab.corpus import PreparedCorpus
 from spanlab.encoder import Electra, TransformerEncoder, load_model, preset, save_model
 from spanlab.errors import ConfigError, InputError
 from spanlab.objectives import Mixture, ReplacedToken
+from spanlab.pretraining.batches import held_out_ranges
 from spanlab.pretraining.build import WeightedCorpus, build_training_spec, save_criterion
 from spanlab.pretraining.initial_model import TOKEN_HEADS, InitialModel, build_model
 from spanlab.pretraining.recipe import load_recipe
@@ -283,10 +285,14 @@ def test_a_model_whose_table_is_too_small_for_its_tokenizer_is_refused(tokenizer
 
 
 @pytest.mark.parametrize("recipe", ["spanbert", "electra"])
-def test_new_heads_may_start_at_the_frequencies_of_the_corpus(small_corpus: Path, recipe: str) -> None:
+def test_new_heads_may_start_at_the_frequencies_of_the_training_text(small_corpus: Path, recipe: str) -> None:
     corpus = PreparedCorpus.open(small_corpus)
-    shares = (corpus.token_counts + 1) / (corpus.token_counts + 1).sum()
-    expected = torch.from_numpy(shares).log().float()
+    ids = corpus.read([0], [corpus.counts.tokens]).ids
+    is_held_out = np.zeros(len(ids), bool)
+    for start, stop in zip(*held_out_ranges(len(ids), 0.1), strict=True):
+        is_held_out[start:stop] = True
+    counts = np.bincount(ids[~is_held_out], minlength=corpus.tokenizer.vocab_size) + 1
+    expected = torch.from_numpy(counts / counts.sum()).log().float()
     for setting, wanted in (("unigram", expected), ("zero", torch.zeros_like(expected))):
         settings = load_recipe(recipe, [*SMALLEST, f"output_bias={setting}", "training.steps=1"])
         spec, _ = build_training_spec(settings, [WeightedCorpus(corpus)], None)

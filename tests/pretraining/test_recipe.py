@@ -1,5 +1,6 @@
 """Shipped recipes say what was published; files and overrides are read strictly."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,60 @@ def test_every_recipe_is_there_at_every_size(name: str, size: str) -> None:
     assert recipe.data.longest == (512 if size in ("base", "large") else 128)
     shape = preset(recipe.system, size)
     assert shape.heads * 64 == shape.width
+
+
+@pytest.mark.parametrize("size", ["tiny", "mini", "small", "base", "large"])
+@pytest.mark.parametrize("name", ["spanbert", "bert", "roberta", "electra"])
+def test_small_sizes_train_on_modernbert_and_the_published_architecture_is_one_key_away(name: str, size: str) -> None:
+    recipe, published = load_recipe(name, [f"size={size}"]), load_recipe(name, [f"size={size}", "backbone=bert"])
+    if size in ("base", "large") or (name, size) == ("electra", "small"):
+        assert (recipe.backbone, recipe.word_embeddings, recipe.output_bias) == (None, "random", "zero")
+        assert published == replace(recipe, backbone="bert")
+        return
+    assert (recipe.backbone, recipe.word_embeddings, recipe.output_bias) == ("modernbert", "cooccurrence", "unigram")
+    assert (published.backbone, published.word_embeddings, published.output_bias) == ("bert", "random", "zero")
+    assert "init_std" not in published.encoder
+    assert (recipe.training.schedule, published.training.schedule) == ("warmup-stable-decay", "linear")
+    assert recipe.training.lr == {"tiny": 2e-3, "mini": 1e-3, "small": 5e-4}[size]
+    assert (recipe.data, recipe.masking, recipe.objectives) == (published.data, published.masking, published.objectives)
+    assert load_recipe(name, [f"size={size}", "backbone=null"]) == replace(published, backbone=None)
+
+
+def test_settings_of_a_size_and_a_backbone(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(
+        "system: bert\ntraining: {lr: 0.1, clip: 0.1}\nsizes:\n  mini:\n    backbone: albert\n    training: {lr: 0.2}\n"
+        "    backbones:\n      albert: {training: {lr: 0.3}}\n      gpt: {output_bias: unigram}\n",
+        encoding="utf-8",
+    )
+
+    def settings(*overrides: str) -> tuple[str | None, float, float, str]:
+        recipe = load_recipe(str(path), overrides)
+        return recipe.backbone, recipe.training.lr, recipe.training.clip, recipe.output_bias
+
+    assert settings() == (None, 0.1, 0.1, "zero")
+    assert settings("size=mini") == ("albert", 0.3, 0.1, "zero")
+    assert settings("size=mini", "training.lr=0.4") == ("albert", 0.4, 0.1, "zero")
+    assert settings("size=mini", "backbone=gpt") == ("gpt", 0.2, 0.1, "unigram")
+    assert settings("size=mini", "backbone=xlnet") == ("xlnet", 0.2, 0.1, "zero")
+    assert settings("backbone=albert") == ("albert", 0.1, 0.1, "zero")
+
+
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        ("[1]", r"mine\.yaml:2: 'sizes' must hold a section for each size"),
+        ("{mini: 3}", r"mine\.yaml:2: 'sizes' must hold a section for each size"),
+        ("{mini: {backbones: 3}}", r"mine\.yaml:2: 'backbones' must hold a section for each backbone"),
+        ("{mini: {backbones: {bert: 3}}}", r"mine\.yaml:2: 'backbones' must hold a section for each backbone"),
+        ("{mini: {backbone: bert, backbones: {bert: {training: {rl: 1}}}}}", r"unknown key 'training\.rl'"),
+    ],
+)
+def test_wrong_sections_of_sizes_and_backbones(sizes: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(f"system: bert\nsizes: {sizes}\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match=message):
+        load_recipe(str(path), ["size=mini"])
 
 
 def test_overrides_are_judged_with_the_values_they_join() -> None:

@@ -4,8 +4,6 @@ import json
 import random
 import shlex
 import signal
-import sys
-from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -19,12 +17,11 @@ from spanlab.encoder import load_model
 from spanlab.errors import ConfigError, InputError
 from spanlab.quickstart import page as table
 from spanlab.quickstart import plan
-from spanlab.quickstart import run as quickstart_run
 from spanlab.quickstart.data import write_text as write_quickstart_text
 from spanlab.quickstart.page import next_commands
 from spanlab.quickstart.plan import QuickstartSettings
 from spanlab.quickstart.results import QuickstartResults
-from spanlab.quickstart.run import find_minilm, run_quickstart
+from spanlab.quickstart.run import run_quickstart
 from spanlab.quickstart.runs import MIN_STEPS, Throughput, is_finished, steps_of
 from spanlab.samples import load as load_almanac
 from spanlab.training.records import Record
@@ -289,30 +286,3 @@ def test_steps_fit_beside_the_evaluations() -> None:
     pace = Throughput(step_seconds=0.5, evaluation_seconds=2.0)
     assert pace.steps_in(58.0) == (58 - 2 * plan.EVALUATIONS) / 0.5
     assert pace.steps_in(0.0) == MIN_STEPS
-
-
-@pytest.fixture
-def stranger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A package with a model in it whose code must not run."""
-    package = tmp_path / "a_stranger_to_spanlab"
-    (package / "model").mkdir(parents=True)
-    (package / "__init__.py").write_text("raise SystemExit('this code was run')\n")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    yield package
-    assert package.name not in sys.modules
-
-
-def test_only_the_known_minilm_is_taken(stranger: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder, problem = find_minilm(stranger.name)
-    assert folder is None
-    assert "missing from its package; use pip install" in problem
-    (stranger / "model" / "model.safetensors").write_bytes(b"something else")
-    assert "not the published file" in find_minilm(stranger.name)[1]
-    monkeypatch.setattr(
-        quickstart_run, "MINILM_SHA256", "d7c5e4dd6bfe5ac8c5c0d5ab5ba7be8c0fbc0ea4ff61bd6ef5b4e9f1ee28eb0e"
-    )
-    assert find_minilm("no_such_package_anywhere")[1].endswith("use pip install 'spanlab[minilm]'")
-
-
-def test_the_packaged_minilm_is_the_known_one(minilm: Path) -> None:
-    assert find_minilm() == (minilm, "")

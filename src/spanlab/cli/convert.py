@@ -8,23 +8,33 @@ import typer
 from spanlab.atomic_io import check_new_folder, staged_folder
 from spanlab.cli.output import note, print_json
 from spanlab.errors import InputError
+from spanlab.models import WHAT_A_MODEL_IS
 
 
 def convert(
-    source: Annotated[str, typer.Argument(help="SpanBERT's fairseq checkpoint, a model folder or a Hugging Face id.")],
+    source: Annotated[str, typer.Argument(help=f"SpanBERT's fairseq checkpoint, or {WHAT_A_MODEL_IS}.")],
     out: Annotated[Path, typer.Option("--out", help="Model folder to write.")],
     tokenizer: Annotated[Path | None, typer.Option(help="Folder with the tokenizer files to copy.")] = None,
+    compact: Annotated[
+        bool, typer.Option("--compact", help="Write matrices as int8, a quarter of the size, for SpanLab alone.")
+    ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Write into a folder that is not empty.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Convert a checkpoint of another program to a model folder with safetensors.
+    """Convert a checkpoint of another program to a model folder with safetensors, or a model to compact weights.
 
     Reads SpanBERT's fairseq checkpoint (encoder, MLM and span boundary heads) and any Hugging Face folder of a
     supported architecture, .bin files included; nothing in them is ever executed.
 
-    Example: spanlab convert checkpoint_best.pt --out spanbert-large --tokenizer vocab-folder
+    With --compact, matrices are int8 with a scale for each row. Every command reads such a folder; transformers does
+    not: converting it without --compact writes fp32 again.
+
+    Examples:
+      spanlab convert checkpoint_best.pt --out spanbert-large --tokenizer vocab-folder
+      spanlab convert runs/legal --compact --out legal-small
     """
-    from spanlab.encoder.pretrained import load_model, locate_model, save_model
+    from spanlab.encoder.pretrained import locate_model, save_model
+    from spanlab.encoder.pretrained.convert import convert_folder
     from spanlab.encoder.pretrained.spanbert_release import read_spanbert_release
 
     check_new_folder(out, overwrite=overwrite)
@@ -32,12 +42,10 @@ def convert(
         raise InputError("no such tokenizer folder", path=tokenizer)
     if Path(source).is_file():
         model = read_spanbert_release(Path(source))
+        with staged_folder(out) as new:
+            save_model(new, model.encoder, model.heads, tokenizer_folder=tokenizer, compact=compact)
     else:
-        folder = locate_model(source)
-        model = load_model(folder)
-        tokenizer = tokenizer or folder
-    with staged_folder(out) as new:
-        save_model(new, model.encoder, model.heads, tokenizer_folder=tokenizer)
+        model = convert_folder(locate_model(source), out, tokenizer_folder=tokenizer, compact=compact)
     if as_json:
         print_json({"folder": str(out), "heads": sorted(model.heads), "unexpected": list(model.report.unexpected)})
         return

@@ -28,7 +28,9 @@ def check(
     train: Annotated[
         str | None, typer.Option(help="Training file, if FILE is a dev file: finds overlap and unseen labels.")
     ] = None,
-    tokenizer: Annotated[Path | None, typer.Option(help="Model or tokenizer folder, to count tokens.")] = None,
+    tokenizer: Annotated[
+        str | None, typer.Option(help="Model or tokenizer folder, to count tokens.", metavar="PATH")
+    ] = None,
     length: Annotated[int, typer.Option(help="Maximum sequence length in tokens.")] = 512,
     columns: ColumnsOption = None,
     tag_scheme: TagSchemeOption = "auto",

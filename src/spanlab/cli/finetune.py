@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spanlab.cli.options import Budget, check_budget, parse_budget
+from spanlab.cli.options import MODEL_HELP, Budget, check_budget, parse_budget
 from spanlab.cli.output import conclude, note, print_json, print_table, resumable
 from spanlab.cli.progress import RunDisplay
 from spanlab.errors import InputError
@@ -30,7 +30,7 @@ def finetune(
     overrides: Annotated[
         list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Settings, such as training.epochs=3.")
     ] = None,
-    model: Annotated[str | None, typer.Option(help="Model folder, run folder or Hugging Face id.")] = None,
+    model: Annotated[str | None, typer.Option(help=f"{MODEL_HELP}.")] = None,
     train: Annotated[
         str | None, typer.Option(help="Labelled training file; for multitask the YAML list of tasks.")
     ] = None,
@@ -41,14 +41,18 @@ def finetune(
     ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run in the folder.")] = False,
     budget: Budget = None,
-    sweep: Annotated[bool, typer.Option("--sweep", help="Try the published grid of learning rates.")] = False,
+    sweep: Annotated[
+        bool, typer.Option("--sweep", help="Try a grid of learning rates around that of the width.")
+    ] = False,
     add: Annotated[
         bool, typer.Option("--add", help="Add the task to a model, as name=NAME; its other tasks stay as they are.")
     ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Check everything and run a few steps; print an estimate of the time.")
     ] = False,
-    print_config: Annotated[bool, typer.Option("--print-config", help="Print the settings and exit.")] = False,
+    print_config: Annotated[
+        bool, typer.Option("--print-config", help="Print the settings as the run would have them, and exit.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Fine-tune a model for a task.
@@ -68,7 +72,7 @@ def finetune(
     if print_config:
         import yaml
 
-        typer.echo(yaml.safe_dump(to_mapping(job.config), sort_keys=False, allow_unicode=True), nl=False)
+        typer.echo(yaml.safe_dump(to_mapping(job.chosen_config()), sort_keys=False, allow_unicode=True), nl=False)
     elif dry_run:
         _dry_run(job, as_json=as_json)
     elif sweep:
@@ -93,6 +97,7 @@ def _read_job(
     """The job that the arguments describe; of a run to be resumed, the folder has what is not given."""
     from spanlab.config import Source, merge, parse_overrides, read_yaml
     from spanlab.finetuning.config import resolve_run_config
+    from spanlab.finetuning.defaults import unset_settings
     from spanlab.workflows.finetune import FinetuningJob, resumed_job
 
     mapping, source = read_yaml(config) if config is not None else ({}, Source())
@@ -105,8 +110,16 @@ def _read_job(
         missing = "task" if task is None else "--model" if model is None else "--train"
         fix = "write spanlab finetune TASK --model MODEL --train FILE --dev FILE --out DIR"
         raise InputError(f"no {missing} given", fix=f"{fix}; only --resume --out DIR needs none")
-    settings = resolve_run_config(task, changes, source)
-    return FinetuningJob(task=task, model=model, train=train, dev=files["dev"], add_as=name, config=settings, out=out)
+    return FinetuningJob(
+        task=task,
+        model=model,
+        train=train,
+        dev=files["dev"],
+        add_as=name,
+        config=resolve_run_config(task, changes, source),
+        unset=unset_settings(changes),
+        out=out,
+    )
 
 
 def _within(job: "FinetuningJob", budget: str, overrides: Sequence[str]) -> "FinetuningJob":

@@ -8,15 +8,16 @@ import typer
 
 from spanlab.atomic_io import check_new_folder
 from spanlab.cli.output import print_json
+from spanlab.models import WHAT_A_MODEL_IS
 
 if TYPE_CHECKING:
     from spanlab.samples.export import ExportedFile, Selection
 
 _CONFIG = """# {train}
 # MODEL is {model}.
-# Keys that you delete keep their published values.
+# Keys that you delete keep their published values. training.lr and training.epochs follow from the model and the number
+# of examples unless they are given.
 {settings}"""
-_MODEL = "a model folder, a run folder or a Hugging Face id"
 _CAUSAL_MODEL = "a causal model, such as a run of spanlab pretrain gpt, or gpt2 from the hub"
 _MULTITASK = {"topics": "classification", "names": "ner", "alike": "similarity", "answers": "qa"}
 """The tasks of the sample multitask run, by name."""
@@ -29,7 +30,7 @@ def init(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Write into a folder that is not empty.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Write sample data for a task, a config with all of its settings, and print the commands that use them.
+    """Write sample data for a task, a config with its settings, and print the commands that use them.
 
     Example: spanlab init classification start
     """
@@ -37,11 +38,14 @@ def init(
 
     from spanlab.config import to_mapping
     from spanlab.finetuning.config import resolve_run_config
+    from spanlab.finetuning.defaults import CHOSEN
     from spanlab.samples import load
     from spanlab.samples.export import Selection, build_files, sample_settings, write_exported
 
     check_new_folder(folder, overwrite=overwrite)
     settings = to_mapping(resolve_run_config(task, sample_settings(task, language)))
+    for key in CHOSEN:
+        del settings["training"][key]
     selection = Selection(language=language, format="jsonl")
     if task == "multitask":
         texts, others = _multitask_files(folder, selection)
@@ -49,7 +53,7 @@ def init(
         texts, others = build_files(load(), task, folder, selection), {}
     config = folder / "config.yaml"
     commands = _commands(task, folder, config)
-    model = _CAUSAL_MODEL if task == "generation" else _MODEL
+    model = _CAUSAL_MODEL if task == "generation" else WHAT_A_MODEL_IS
     written = yaml.safe_dump(settings, sort_keys=False, allow_unicode=True)
     others[config.name] = _CONFIG.format(train=commands[0], model=model, settings=written)
     write_exported(folder, texts, others)
@@ -59,7 +63,7 @@ def init(
         return
     for file in texts:
         typer.echo(f"{file.path}: {file.examples} examples")
-    typer.echo(f"{config}: all settings of the run")
+    typer.echo(f"{config}: settings of the run")
     typer.echo("\n  ".join(["\nNext:", *commands]))
     typer.echo(f"MODEL is {model}.")
 

@@ -26,6 +26,7 @@ from spanlab.cli import (
     generate,
     init,
     inspect,
+    models,
     predict,
     prepare,
     pretrain,
@@ -68,6 +69,7 @@ app.command("fill")(fill.fill)
 app.command("finetune", epilog=_TASKS)(finetune.finetune)
 app.command("generate")(generate.generate)
 app.command("init", epilog=_TASKS)(init.init)
+app.command("models")(models.models)
 app.command("predict")(predict.predict)
 app.command("prepare")(prepare.prepare)
 app.command("pretrain", epilog=_RECIPES)(pretrain.pretrain)

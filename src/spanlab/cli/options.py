@@ -8,9 +8,11 @@ from typing import Annotated, Literal
 import typer
 
 from spanlab.errors import ConfigError, InputError
+from spanlab.models import WHAT_A_MODEL_IS
 from spanlab.tasks.descriptions import DESCRIPTIONS
 
-ModelArgument = Annotated[str, typer.Argument(help="Model folder, run folder or Hugging Face id.")]
+MODEL_HELP = WHAT_A_MODEL_IS[0].upper() + WHAT_A_MODEL_IS[1:]
+ModelArgument = Annotated[str, typer.Argument(help=f"{MODEL_HELP}.")]
 _SINGLE_TASKS = [name for name in DESCRIPTIONS if name != "multitask"]
 TaskArgument = Annotated[str, typer.Argument(help=f"{', '.join(_SINGLE_TASKS[:-1])} or {_SINGLE_TASKS[-1]}.")]
 ColumnsOption = Annotated[

@@ -34,12 +34,15 @@ def print_table(rows: Iterable[tuple[str, str]], *, title: str | None = None) ->
     """Two columns, name and value, on stdout."""
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
-    table = Table(show_header=False, box=None, title=title, title_justify="left", title_style="bold", pad_edge=False)
+    # As `Text`, since brackets in a name or a value, such as a path or an extra, are not markup.
+    heading = None if title is None else Text(title, style="bold")
+    table = Table(show_header=False, box=None, title=heading, title_justify="left", pad_edge=False)
     table.add_column(style="cyan", no_wrap=True)
     table.add_column(overflow="fold")
     for name, value in rows:
-        table.add_row(name, value)
+        table.add_row(Text(name), Text(value))
     Console(highlight=False, soft_wrap=not Console().is_terminal).print(table)
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from spanlab.cli.output import note, print_json, print_table
+from spanlab.models import NAMES
 
 if TYPE_CHECKING:
     from spanlab.corpus.manifest import Manifest
@@ -33,7 +34,9 @@ def prepare(
             "- for standard input, or datasets:NAME[:CONFIG][:SPLIT]."
         ),
     ],
-    tokenizer: Annotated[Path, typer.Option(help="Folder or file of the tokenizer.")],
+    tokenizer: Annotated[
+        str, typer.Option(help=f"Folder or file of the tokenizer, or a model's: {', '.join(NAMES)}.", metavar="PATH")
+    ],
     out: Annotated[Path, typer.Option(help="Folder of the corpus; an interrupted preparation there is resumed.")],
     workers: Annotated[int | None, typer.Option(min=1, help="Worker processes.", show_default="the cores")] = None,
     engine: Annotated[Literal["local", "ray"], typer.Option(help="Where the workers run.")] = "local",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from spanlab.cli.options import Budget, check_budget, parse_budget
+from spanlab.cli.options import MODEL_HELP, Budget, check_budget, parse_budget
 from spanlab.cli.output import conclude, note, print_json, print_table, resumable
 from spanlab.cli.progress import RunDisplay
 from spanlab.errors import InputError
@@ -28,9 +28,7 @@ def pretrain(
     out: Annotated[str | None, typer.Option("--out", help="Run folder to write.")] = None,
     init: Annotated[
         str | None,
-        typer.Option(
-            "--init", help="Model folder or Hugging Face id with the initial weights, instead of random ones."
-        ),
+        typer.Option("--init", help=f"{MODEL_HELP} with the initial weights, instead of random ones."),
     ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue the run in --out; needs no other argument.")
@@ -89,12 +87,12 @@ def _read_job(
     """The job that the arguments describe; of a run to be resumed, the folder has what is not given."""
     from spanlab.pretraining.recipe import load_recipe
     from spanlab.recipes import shipped_recipes
-    from spanlab.workflows.pretrain import PretrainingJob, resumed_job
+    from spanlab.workflows.pretrain import PretrainingJob, resumed_job, resumed_recipe
 
     if resume and out:
         if recipe is None or "=" in recipe:  # without a recipe, the first setting is in its place
             return resumed_job(out, [*([recipe] if recipe else []), *overrides], data=data, init=init)
-        return replace(resumed_job(out, data=data, init=init), recipe=load_recipe(recipe, overrides))
+        return replace(resumed_job(out, data=data, init=init), recipe=resumed_recipe(out, recipe, overrides))
     if recipe is None:
         fix = f"name one of {', '.join(shipped_recipes())}, or a YAML file; --resume --out DIR needs none"
         raise InputError("no recipe given", fix=fix)

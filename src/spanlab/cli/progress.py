@@ -4,6 +4,7 @@ Evaluations and notes are printed as lines that stay.
 """
 
 import time
+from collections import deque
 from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 _LINE_SECONDS = 30.0
 _LINE_SHARE = 0.05
 """Without a terminal, a line is printed after this time or this share of the steps, whichever comes first."""
+_RECENT_SECONDS = 120.0
+"""The time left follows from the steps of the last two minutes: long enough to include an evaluation."""
 
 
 class TrainingProgress:
@@ -142,7 +145,7 @@ class _Bar:
             console=console,
             expand=True,
             refresh_per_second=4,
-            speed_estimate_period=120,  # long enough to include an evaluation
+            speed_estimate_period=_RECENT_SECONDS,
             redirect_stdout=False,  # stdout is for results
         )
         self._task = self._bar.add_task("training", total=total, completed=first, metrics="")
@@ -163,16 +166,19 @@ class _Lines:
 
     def __init__(self, console: "Console", total: int, first: int) -> None:
         self._total, self._first = total, first
-        self._start = self._printed_at = time.monotonic()
-        self._printed_step = first
+        self._printed_at, self._printed_step = time.monotonic(), first
+        self._recent = deque([(self._printed_at, first)])
 
     def step(self, record: "Record") -> None:
         now, step = time.monotonic(), record.step
+        self._recent.append((now, step))
+        while len(self._recent) > 2 and now - self._recent[1][0] >= _RECENT_SECONDS:
+            self._recent.popleft()
         due = step - self._printed_step >= _LINE_SHARE * self._total or now - self._printed_at >= _LINE_SECONDS
         if due or step == self._first + 1 or step >= self._total:
             self._printed_at, self._printed_step = now, step
             share = f"{step:,}/{self._total:,} ({step / self._total:.0%})"
-            self.say("  ".join([f"step {share}", _losses(record), _rates(record), self._remaining(step, now)]))
+            self.say("  ".join([f"step {share}", _losses(record), _rates(record), self._remaining()]))
 
     def say(self, line: str) -> None:
         note(line)
@@ -180,8 +186,9 @@ class _Lines:
     def stop(self) -> None:
         """Nothing to stop."""
 
-    def _remaining(self, step: int, now: float) -> str:
-        seconds = round((now - self._start) / (step - self._first) * (self._total - step))
+    def _remaining(self) -> str:
+        (began, first), (now, step) = self._recent[0], self._recent[-1]
+        seconds = round((now - began) / (step - first) * (self._total - step))
         return f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02} left"
 
 

@@ -48,7 +48,7 @@ class Encoder(nn.Module, ABC):
 
     @classmethod
     def from_pretrained(cls, folder_or_id: str | Path, *, revision: str | None = None) -> Self:
-        """The encoder in a model folder, a run folder or a Hugging Face repository."""
+        """The encoder in a model folder, a run folder, the box or a Hugging Face repository."""
         from spanlab.encoder.pretrained import load_model
 
         return cls._checked(load_model(folder_or_id, revision=revision).encoder, folder_or_id)

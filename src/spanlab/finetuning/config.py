@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from spanlab.config import AtLeast, AtMost, Bounded, Seed, Source, from_mapping, merge, to_mapping
 from spanlab.errors import ConfigError, InputError, did_you_mean
-from spanlab.tasks.config import TaskConfig, TuningConfig
+from spanlab.tasks.config import PUBLISHED_WIDTH, TaskConfig, TuningConfig
 from spanlab.tasks.table import TASKS, find_task
 from spanlab.training.config import TrainingConfig
 
@@ -59,6 +59,11 @@ class MultitaskConfig(Bounded):
         default_factory=lambda: TrainingConfig(lr=5e-5, batch_size=32, epochs=5.0, spike_factor=10.0)
     )
 
+    @property
+    def published_width(self) -> int:
+        """The hidden size of MT-DNN's encoder, which the learning rate is meant for."""
+        return PUBLISHED_WIDTH
+
 
 RunConfig = TaskConfig | MultitaskConfig
 
@@ -98,6 +103,13 @@ def saved_run_config(task: str, saved: Mapping[str, Any], source: Source | None 
     if task == MULTITASK:
         return from_mapping(MultitaskConfig, saved, source)
     return from_mapping(find_task(task).Config, saved, source)
+
+
+def published_training(config: RunConfig) -> TrainingConfig:
+    """The published training settings of the task, head and preset of a config."""
+    if isinstance(config, MultitaskConfig):
+        return MultitaskConfig().training
+    return type(config).base(to_mapping(config)).training
 
 
 def _check_batch_warmup(training: TrainingConfig) -> None:

@@ -9,7 +9,7 @@ With several tasks the best model is chosen by the mean of their primary dev sco
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,12 +18,13 @@ from torch import nn
 
 from spanlab.atomic_io import write_atomically
 from spanlab.config import to_mapping
-from spanlab.encoder import load_model
+from spanlab.encoder import Encoder, load_model
 from spanlab.encoder.block import Block
 from spanlab.encoder.pretrained import class_of, locate_model
 from spanlab.errors import ConfigError, did_you_mean
 from spanlab.finetuning.batches import PROPORTIONAL, UNIFORM, MixedBatches
-from spanlab.finetuning.config import MultitaskConfig, RunConfig
+from spanlab.finetuning.config import MultitaskConfig, RunConfig, published_training
+from spanlab.finetuning.defaults import HEADS, NOTHING_UNSET, RunScale, Unset
 from spanlab.finetuning.multitask import check_task_name, read_task_list, task_config
 from spanlab.finetuning.task_data import TaskData, TaskEntry
 from spanlab.markdown import plain
@@ -41,9 +42,6 @@ from spanlab.training.spec import TrainingSpec, evaluation_cost
 
 COMBINED = "combined"
 """The dev metric that the best model of a multitask run is chosen by."""
-_HEADS = "heads"
-_NARROW, _SMALL_RATE = 384, 1e-4
-"""Encoders narrower than this hardly train at the published learning rates, which are below this rate."""
 
 
 class FinetuningRun:
@@ -58,19 +56,21 @@ class FinetuningRun:
         train: str,
         dev: str | None = None,
         add_as: str | None = None,
+        unset: Unset = NOTHING_UNSET,
     ) -> None:
         """Everything is read and checked; nothing is written.
 
         Args:
             task: a task, or `multitask`.
             config: the settings of the task, or those that the tasks of the list share.
-            model: a model folder, a run folder or a Hugging Face id.
+            model: a model folder, a run folder, a name in `spanlab models` or a Hugging Face id.
             train: the labelled file; for `multitask` the YAML list of tasks.
             dev: the labelled file that the best model is chosen by.
             add_as: add the task to those of the model under this name; None: a model with this task only.
+            unset: the training settings that are chosen by the model and the number of examples.
         """
-        self.config, self._model, self._train, self._add_as = config, model, train, add_as
-        self._shared = _shared_config(config)
+        self._model, self._train, self._add_as, self._chosen = model, train, add_as, unset
+        self.config, self._shared = config, _shared_config(config)
         if add_as is not None:
             _check_addition(config)
         self.tasks = _read_tasks(task, config, train=train, dev=dev, name=add_as or task)
@@ -80,6 +80,9 @@ class FinetuningRun:
         embedding = self._shared.task_embeddings if add_as is None else self._check_existing_tasks(add_as)
         base = load_model(self._folder)
         self.encoder, self._system = base.encoder, base.described.get("system")
+        self.scale = _scale(self.tasks, self.encoder, config, added=add_as is not None)
+        self.config = _choose(config, unset, self.scale)
+        self._shared = _shared_config(self.config)
         self.tokenizer = Tokenizer.load(self._folder)
         for data in self.tasks:
             data.make_samples(base, self.tokenizer)
@@ -92,9 +95,13 @@ class FinetuningRun:
     def training(self) -> TrainingConfig:
         """Training settings, with the learning rates of heads that are published to be faster than the encoder."""
         factors = self._shared.training.lr_factors
-        by_task = {f"{_HEADS}.{data.name}": data.config.training.lr_factors.get(_HEADS) for data in self.tasks}
-        published = {name: factor for name, factor in by_task.items() if factor is not None and _HEADS not in factors}
+        by_task = {f"{HEADS}.{data.name}": self._head_factor(data) for data in self.tasks}
+        published = {name: factor for name, factor in by_task.items() if factor is not None and HEADS not in factors}
         return replace(self._shared.training, lr_factors={**published, **factors})
+
+    def _head_factor(self, data: TaskData) -> float | None:
+        factors = data.config.training.lr_factors
+        return (self.scale.slower(factors) if self._chosen.lr_factors else factors).get(HEADS)
 
     def _check_choice(self) -> None:
         choice, names = self._shared.choose_by, [data.name for data in self._scored]
@@ -206,11 +213,8 @@ class FinetuningRun:
             remark = data.baseline_remark()
             if remark is not None:
                 name = f"{data.name}: " if self._from_list else ""
-                lr = self._shared.training.lr
-                remarks.append(
-                    f"{name}no better than guessing on dev: {remark}. Try a higher training.lr (now {lr:g}), "
-                    "more training.epochs, or more examples"
-                )
+                advice = self.scale.advise(self._shared.training, published_training(self.config))
+                remarks.append(f"{name}no better than guessing on dev: {remark}. Try {advice}")
         return tuple(remarks)
 
     def remarks(self) -> tuple[str, ...]:
@@ -266,17 +270,35 @@ class FinetuningRun:
         return write_card(data.task, data.card_facts(self._model, settings, class_name), data.scores)
 
     def notes(self) -> list[str]:
-        """Notes for the user before the run: dropped examples, long texts, a small learning rate."""
-        if self._from_list:
-            return [f"{data.name}: {note}" for data in self.tasks for note in data.notes()]
-        notes = self.tasks[0].notes()
-        width, lr = self.encoder.config.width, self._shared.training.lr
-        if self._add_as is None and width < _NARROW and lr < _SMALL_RATE:
-            notes.append(
-                f"training.lr={lr:g} is meant for encoders with a hidden size of 768, and this one has {width}; "
-                "try training.lr=5e-4"
-            )
+        """Notes for the user before the run: how settings were chosen, dropped examples, long texts."""
+        explained = self.scale.explain(self._shared.training, self._chosen)
+        notes = [] if explained is None else [explained]
+        for data in self.tasks:
+            notes += [f"{data.name}: {note}" for note in data.notes()] if self._from_list else data.notes()
         return notes
+
+
+def choose_config(
+    task: str, config: RunConfig, unset: Unset, *, model: str, train: str, dev: str | None, added: bool
+) -> RunConfig:
+    """The settings of a run with those that are open chosen, as the run itself would; no example is encoded."""
+    tasks = _read_tasks(task, config, train=train, dev=dev, name=task)
+    encoder = load_model(locate_model(model)).encoder
+    return _choose(config, unset, _scale(tasks, encoder, config, added=added))
+
+
+def _scale(tasks: Sequence[TaskData], encoder: Encoder, config: RunConfig, *, added: bool) -> RunScale:
+    tuning = config.tuning
+    return RunScale(
+        width=encoder.config.width,
+        examples=sum(len(data.train) for data in tasks),
+        published_width=config.published_width,
+        frozen=added or tuning.lora > 0 or tuning.freeze >= encoder.config.layers > 0,
+    )
+
+
+def _choose(config: RunConfig, unset: Unset, scale: RunScale) -> RunConfig:
+    return replace(config, training=scale.choose(config.training, unset))
 
 
 def _shared_config(config: RunConfig) -> MultitaskConfig:

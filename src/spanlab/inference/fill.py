@@ -138,7 +138,7 @@ class Filler:
     """A model that fills masks; one from a folder may be used by many threads at once."""
 
     def __init__(self, folder_or_id: str | Path, *, device: Device = "auto", revision: str | None = None) -> None:
-        """Load a model folder, a run folder or a Hugging Face id; of an ELECTRA folder, the generator."""
+        """Load a model folder, a run, a name in `spanlab models` or a Hugging Face id; of an ELECTRA, the generator."""
         model, notes = _load(folder_or_id, revision)
         self._set_up(model, Tokenizer.load(_tokenizer_folder(model)), _find_device(device), notes)
         self._modules.eval()

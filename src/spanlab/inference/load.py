@@ -1,4 +1,4 @@
-"""A model folder, run folder or Hugging Face id enters, a predictor on a device leaves."""
+"""The place or name of a model enters, a predictor on a device leaves."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ def load(
     """Load a fine-tuned model of any task; an encoder without heads can only embed.
 
     Args:
-        folder_or_id: a model folder, a run folder or a Hugging Face id.
+        folder_or_id: a model folder, a run folder, a name in `spanlab models` or a Hugging Face id.
         device: the device to run on.
         precision: of weights and matrix products; auto is bf16 if the device is fast in it.
         revision: branch, tag or commit of a Hugging Face repository.

@@ -27,7 +27,7 @@ class RayPrediction:
     """What every worker computes."""
 
     model: str
-    """A folder that every machine of the cluster sees, or a Hugging Face id."""
+    """A folder that every machine of the cluster sees, a name in `spanlab models` or a Hugging Face id."""
     task: str | None = None
     batch_tokens: int = BATCH_TOKENS
     device: Device = "auto"

@@ -129,18 +129,24 @@ def held_out_ranges(tokens: int, share: float) -> tuple[Integers, Integers]:
     return np.ceil(starts).astype(np.int64), np.ceil(stops).astype(np.int64)
 
 
+def count_without(corpus: PreparedCorpus, starts: Integers, stops: Integers) -> tuple[Integers, int]:
+    """(V,) how often each token occurs outside of the ranges, and how many sentences begin outside of them."""
+    counts: Integers = corpus.token_counts.astype(np.int64)
+    sentences = corpus.counts.sentences
+    for start, stop in zip(starts, stops, strict=True):
+        text = corpus.read([start], [stop])
+        counts -= np.bincount(text.ids, minlength=len(counts))
+        sentences -= int(text.sentence_starts.sum())
+    return counts, sentences
+
+
 def token_counts(examples: Examples, held_out_starts: Integers, held_out_stops: Integers) -> Integers:
     """(V,) how often each token occurs in the training examples: the corpus without its held-out ranges.
 
     Tokens that are inserted between sentences or documents are counted too.
     """
     corpus, recipe = examples.corpus, examples.recipe
-    counts: Integers = corpus.token_counts.astype(np.int64)
-    sentences = corpus.counts.sentences
-    for start, stop in zip(held_out_starts, held_out_stops, strict=True):
-        text = corpus.read([start], [stop])
-        counts -= np.bincount(text.ids, minlength=len(counts))
-        sentences -= int(text.sentence_starts.sum())
+    counts, sentences = count_without(corpus, held_out_starts, held_out_stops)
     tokenizer, inserted = corpus.tokenizer, []
     if recipe.method.marks_sentences:
         inserted = [(tokenizer.cls_id, sentences), (tokenizer.sep_id, sentences)]

@@ -14,13 +14,14 @@ from spanlab.corruption import ExampleBatch
 from spanlab.encoder import ElmoEncoder, Encoder, save_model
 from spanlab.errors import ConfigError, InputError
 from spanlab.objectives import BidirectionalLM, Mixture, PermutationLM, ReplacedToken
-from spanlab.pretraining.batches import PretrainingData
+from spanlab.pretraining.batches import PretrainingData, count_without, held_out_ranges
 from spanlab.pretraining.card import write_card
 from spanlab.pretraining.evaluation import HeldOut
-from spanlab.pretraining.initial_model import InitialModel, build_model
+from spanlab.pretraining.initial_model import InitialModel, build_model, encoder_config
 from spanlab.pretraining.methods import PAIR_BLOCKS
 from spanlab.pretraining.recipe import Recipe
 from spanlab.pretraining.stream_batches import StreamData
+from spanlab.pretraining.word_vectors import cooccurrence_vectors
 from spanlab.training.spec import TrainingSpec, evaluation_cost
 
 
@@ -56,8 +57,9 @@ def build_training_spec(
     for item in corpora[1:]:
         item.corpus.check_tokenizer(tokenizer, corpora[0].corpus.folder)
     data = build_data(recipe, corpora)
-    shares = _token_shares(corpora) if recipe.output_bias == "unigram" else None
-    initial_model = build_model(recipe, tokenizer, init, token_shares=shares)
+    shares = _token_shares(corpora, recipe.data.held_out) if recipe.output_bias == "unigram" else None
+    vectors = _word_vectors(recipe, corpora) if init is None and recipe.word_embeddings == "cooccurrence" else None
+    initial_model = build_model(recipe, tokenizer, init, token_shares=shares, word_vectors=vectors)
     criterion = initial_model.criterion
     criterion.require_targets(data.step(0, rank=0, world_size=processes)[0])
     assert isinstance(criterion, nn.Module)
@@ -85,11 +87,27 @@ def build_training_spec(
     return spec, initial_model
 
 
-def _token_shares(corpora: Sequence[WeightedCorpus]) -> NDArray[np.float64]:
-    """(V,) the share of each token in the mixture; one that does not occur counts as if it occurred once."""
-    shares = [item.weight * (counts := item.corpus.token_counts + 1) / counts.sum() for item in corpora]
+def _token_shares(corpora: Sequence[WeightedCorpus], held_out: float) -> NDArray[np.float64]:
+    """(V,) the share of each token in the training text; one that does not occur counts as if it occurred once."""
+    shares = []
+    for item in corpora:
+        counts, _ = count_without(item.corpus, *held_out_ranges(item.corpus.counts.tokens, held_out))
+        shares.append(item.weight * (counts + 1) / (counts + 1).sum())
     mixed: NDArray[np.float64] = np.sum(shares, axis=0) / sum(item.weight for item in corpora)
     return mixed
+
+
+def _word_vectors(recipe: Recipe, corpora: Sequence[WeightedCorpus]) -> NDArray[np.float32]:
+    """(V, E) vectors from co-occurrence, as wide as the recipe's word embeddings."""
+    if (recipe.backbone or recipe.system) == "elmo":
+        raise ConfigError("ELMo builds its word vectors from characters", fix="set word_embeddings=random")
+    return cooccurrence_vectors(
+        [item.corpus for item in corpora],
+        [item.weight for item in corpora],
+        held_out=recipe.data.held_out,
+        width=encoder_config(recipe, corpora[0].corpus.tokenizer).table_width,
+        seed=recipe.seed,
+    )
 
 
 def _evaluation_cost(recipe: Recipe, data: PretrainingData | StreamData) -> float:

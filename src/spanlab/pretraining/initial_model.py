@@ -41,6 +41,9 @@ from spanlab.text import Tokenizer, check_model_case
 _SETTINGS = {"dropout", "attention_dropout", "stochastic_depth", "checkpoint_layers", "memory", "reuse"}
 """The encoder settings that may change with --init: no weight depends on them."""
 
+_OF_NEW_WEIGHTS = {"init_std", "residual_init"}
+"""The encoder settings that mean nothing with --init."""
+
 TOKEN_HEADS = (MaskedLMHead, SpanBoundaryHead, PermutationLMHead, BidirectionalLMHead)
 """The heads with an output bias for every token."""
 
@@ -65,15 +68,21 @@ def build_model(
     init: str | Path | None = None,
     *,
     token_shares: NDArray[np.float64] | None = None,
+    word_vectors: NDArray[np.float32] | None = None,
 ) -> InitialModel:
     """The model with its objectives; deterministic in its arguments.
 
     `token_shares` (V,) are the shares of the tokens in the corpus, for `output_bias: unigram`; None: biases start at 0.
+    `word_vectors` (V, E) have standard deviation 1 and replace the random embeddings of a new model; rows of zeros,
+    those of tokens that the corpus lacks, replace nothing.
     """
     torch.manual_seed(recipe.seed)
     if init is None:
         model = _new_model(recipe, tokenizer)
-        config = model.discriminator.config if isinstance(model, Electra) else model.config
+        encoder = model.discriminator if isinstance(model, Electra) else model
+        if word_vectors is not None:
+            _set_word_embeddings(encoder, torch.from_numpy(word_vectors))
+        config = encoder.config
         initial = InitialModel(_criterion(model, recipe, {}), config, _tokenizer_notes(config, tokenizer))
         trained: list[nn.Module] = []
     else:
@@ -82,6 +91,13 @@ def build_model(
     if token_shares is not None:
         _start_at_unigrams(initial.criterion, trained, token_shares)
     return initial
+
+
+def _set_word_embeddings(encoder: Encoder, vectors_VE: torch.Tensor) -> None:
+    """Give the tokens whose vectors are not zero these as embeddings, as large as the random ones are."""
+    occurs_V = vectors_VE.any(dim=1)
+    with torch.no_grad():
+        encoder.word_table[: len(vectors_VE)][occurs_V] = encoder.config.init_std * vectors_VE[occurs_V]
 
 
 def _start_at_unigrams(criterion: Criterion, trained: Sequence[nn.Module], token_shares: NDArray[np.float64]) -> None:
@@ -212,7 +228,7 @@ def _with_settings(encoder: AnyEncoder, recipe: Recipe) -> tuple[AnyEncoder, tup
     notes = tuple(
         f"encoder.{name} stays {getattr(config, name)}, as the model has it"
         for name in settings
-        if name in differing and name not in changes
+        if name in differing - changes - _OF_NEW_WEIGHTS
     )
     if not changes:
         return encoder, notes

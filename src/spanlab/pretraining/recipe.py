@@ -1,8 +1,8 @@
 """Recipes: YAML and `key=value` overrides in, a frozen `Recipe` of a system and its training out.
 
 A recipe is a shipped name, such as `spanbert` (`spanlab.recipes` has the list), or the path of a YAML file. The entry
-of its `sizes` section for the chosen size takes precedence over the rest of the file, and overrides take precedence
-over both.
+of its `sizes` section for the chosen size takes precedence over the rest of the file, inside it the entry of
+`backbones` for the chosen backbone, and overrides take precedence over all of them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -110,6 +110,9 @@ class Recipe(Bounded):
     output_bias: Literal["zero", "unigram"] = "zero"
     """How the output biases of new heads start: at 0 as published, or at the log of each token's share of the corpus,
     which need not be learned then."""
+    word_embeddings: Literal["random", "cooccurrence"] = "random"
+    """How new word embeddings start: at random as published, or as vectors that factorise how often tokens stand next
+    to one another in the corpus, which takes seconds."""
     span_boundary: SpanBoundaryConfig = field(default_factory=SpanBoundaryConfig)
     generator: GeneratorSection = field(default_factory=GeneratorSection)
     extend_vocabulary: bool = False
@@ -165,17 +168,26 @@ def load_recipe(name_or_path: str, overrides: Sequence[str] | Mapping[str, Any] 
     changes = nested(overrides) if isinstance(overrides, Mapping) else parse_overrides(overrides)
     _refuse_old_names(mapping, source)
     _refuse_old_names(changes, Source())
-    sizes = mapping.pop("sizes", None) or {}
+    sizes = _sections(mapping.pop("sizes", None), source, "size", ("sizes",))
     size = str(changes.get("size", mapping.get("size", Recipe.size)))
-    if not isinstance(sizes, Mapping) or not all(isinstance(section or {}, Mapping) for section in sizes.values()):
-        raise source.error(("sizes",), "'sizes' must hold a section for each size")
-    _refuse_old_names(sizes.get(size) or {}, source, ("sizes", size))
-    written = merge(mapping, sizes.get(size) or {})
+    of_size = dict(sizes.get(size) or {})
+    _refuse_old_names(of_size, source, ("sizes", size))
+    backbones = _sections(of_size.pop("backbones", None), source, "backbone", ("sizes", size, "backbones"))
+    written = merge(mapping, of_size)
+    written = merge(written, backbones.get(changes.get("backbone", written.get("backbone"))) or {})
     try:
         return from_mapping(Recipe, merge(written, changes), source)
     except ConfigError as error:
         from_mapping(Recipe, written, source)  # a mistake in the file is reported with its line
         raise ConfigError(error.cause, fix=error.fix) from None
+
+
+def _sections(value: Any, source: Source, name: str, key: tuple[str, ...]) -> dict[Any, Any]:  # noqa: ANN401 (YAML)
+    """The sections of a file for each size or backbone."""
+    sections = value or {}
+    if not isinstance(sections, dict) or not all(isinstance(section or {}, Mapping) for section in sections.values()):
+        raise source.error(key, f"'{key[-1]}' must hold a section for each {name}")
+    return sections
 
 
 _RENAMED = {("body",): "backbone", ("data", "columns"): "streams"}

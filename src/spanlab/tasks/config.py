@@ -12,6 +12,7 @@ from spanlab.config import Above, AtLeast, AtMost, Below, Bounded, Seed
 from spanlab.text.tag_schemes import TagScheme
 from spanlab.training.config import TrainingConfig
 
+PUBLISHED_WIDTH = 768
 LongText = Literal["windows", "truncate", "error"]
 
 
@@ -65,6 +66,11 @@ class TaskConfig(Bounded):
     data: TaskDataConfig = field(default_factory=TaskDataConfig)
     tuning: TuningConfig = field(default_factory=TuningConfig)
     training: TrainingConfig = field(default_factory=lambda: TrainingConfig(lr=2e-5, batch_size=32, epochs=10.0))
+
+    @property
+    def published_width(self) -> int:
+        """The hidden size of the encoders that the published learning rate is meant for."""
+        return PUBLISHED_WIDTH
 
     @classmethod
     def base(cls, changes: Mapping[str, Any]) -> "TaskConfig":

@@ -189,7 +189,7 @@ def _read_tasks(described: Mapping[str, Any], path: Path) -> dict[str, Mapping[s
 
 
 def load_task_model(folder_or_id: str | Path, *, revision: str | None = None) -> TaskModel:
-    """The model in a folder, a run folder or a Hugging Face repository; one without tasks can only embed."""
+    """The model in a folder, a run, the box or a Hugging Face repository; one without tasks can only embed."""
     folder = locate_model(folder_or_id, revision=revision)
     model = load_model(folder)
     path = folder / "spanlab.json"

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from spanlab.atomic_io import write_files
 from spanlab.errors import InputError
+from spanlab.models import folder_of
 from spanlab.strict_parsing import parse_json
 from spanlab.text.alignment import align
 from spanlab.text.casing import check_folder_case
@@ -79,9 +80,10 @@ class Tokenizer:
     def load(cls, path: str | Path, *, segmenter: Segmenter | None = None) -> "Tokenizer":
         """From a Hugging Face folder, or one file: tokenizer.json, vocab.txt, vocab.json, encoder.json, spiece.model.
 
-        `segmenter` groups Han characters into words; without one each is a word.
+        A name in `spanlab models` is the tokenizer of that model. `segmenter` groups Han characters into words; without
+        one each is a word.
         """
-        path = Path(path)
+        path = (folder_of(path) if isinstance(path, str) else None) or Path(path)
         backend, roles = read_tokenizer(path)
         with typed_failures("cannot be read as a tokenizer", path):
             tokenizer = cls(backend, roles=roles, segmenter=segmenter)

@@ -42,7 +42,9 @@ def finetuning_within(job: FinetuningJob, seconds: float) -> FinetuningJob:
     affordable = _affordable_steps(run.spec, run.training, seconds, start)
     if affordable >= planned:
         return job
-    return replace(job, config=replace(job.config, training=_shortened(job.config.training, affordable)))
+    # The number of steps is settled; the learning rate stays open, and the run tells how it was chosen.
+    shorter = replace(job.config, training=_shortened(job.config.training, affordable))
+    return replace(job, config=shorter, unset=replace(job.unset, epochs=False))
 
 
 def _shortened(training: TrainingConfig, steps: int) -> TrainingConfig:

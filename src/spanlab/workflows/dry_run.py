@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from spanlab.finetuning.defaults import written
 from spanlab.machine import peak_memory_gb
 from spanlab.pretraining.build import build_training_spec
 from spanlab.report.number_format import duration
@@ -106,6 +107,8 @@ class FinetuningEstimate:
     tasks: Mapping[str, Mapping[str, Any]]
     """By name: `train` and `dev`, the number of examples, and `labels`."""
     steps: int
+    epochs: float
+    lr: float
     evaluations: int
     precision: str
     loss: float
@@ -131,6 +134,8 @@ class FinetuningEstimate:
         return [
             *rows,
             ("steps", f"{self.steps:,}, and {self.evaluations} evaluations"),
+            ("epochs", f"{self.epochs:.3g}"),
+            ("learning rate", written(self.lr)),
             ("step", f"{self.seconds_per_step:.2f} s in {self.precision}, {self.tokens_per_second:,.0f} tokens/s"),
             ("total time", f"{duration(3600 * self.hours)} at this speed"),
             ("memory", f"{self.memory_gb:.2f} GB"),
@@ -156,6 +161,8 @@ def finetuning_dry_run(job: FinetuningJob) -> FinetuningEstimate:
             for data in run.tasks
         },
         steps=steps,
+        epochs=spec.data.epoch(steps),
+        lr=training.lr,
         evaluations=evaluations,
         precision=measured.precision,
         loss=measured.loss,

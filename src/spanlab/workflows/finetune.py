@@ -15,8 +15,9 @@ from spanlab.atomic_io import readable_disk_errors, sha256_of, write_atomically,
 from spanlab.config import Source, merge, to_mapping
 from spanlab.errors import ConfigError, RunError
 from spanlab.finetuning.config import MULTITASK, RunConfig, resolve_run_config, saved_run_config
+from spanlab.finetuning.defaults import NOTHING_UNSET, Unset, unset_settings
 from spanlab.finetuning.multitask import read_task_list
-from spanlab.finetuning.run import FinetuningRun
+from spanlab.finetuning.run import FinetuningRun, choose_config
 from spanlab.finetuning.task_data import TaskData, TaskEntry
 from spanlab.report.run_page import Section, task_sections
 from spanlab.tasks.config import TaskConfig
@@ -33,8 +34,6 @@ _ABOUT = ("task", "model", "train", "dev", "add_as", "tasks", "file_fingerprints
 """Keys of a run's config beside its settings."""
 SWEEP = "sweep"
 """The folder with the runs of a sweep."""
-LEARNING_RATES = (5e-6, 1e-5, 2e-5, 3e-5, 5e-5)
-"""The grid that SpanBERT's paper searched."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,21 +43,43 @@ class FinetuningJob:
     task: str
     """A task, or `multitask`."""
     model: str
-    """A model folder, a run folder or a Hugging Face id."""
+    """A model folder, a run folder, a name in `spanlab models` or a Hugging Face id."""
     train: str
     """The labelled file; for `multitask` the YAML list of tasks."""
     dev: str | None = None
     add_as: str | None = None
     """Add the task to those of the model under this name; None: a model with this task only."""
     config: RunConfig
+    unset: Unset = NOTHING_UNSET
+    """The training settings that are chosen by the model and the number of examples; none of a run to be resumed."""
     out: str
     resume: bool = False
     overwrite: bool = False
 
     def prepare(self) -> FinetuningRun:
-        """Read and check the files and load the model."""
+        """Read and check the files and load the model; the run's config has no open settings."""
         return FinetuningRun(
-            self.task, self.config, model=self.model, train=self.train, dev=self.dev, add_as=self.add_as
+            self.task,
+            self.config,
+            model=self.model,
+            train=self.train,
+            dev=self.dev,
+            add_as=self.add_as,
+            unset=self.unset,
+        )
+
+    def chosen_config(self) -> RunConfig:
+        """The config that the run would have, without encoding its examples."""
+        if self.unset == NOTHING_UNSET:
+            return self.config
+        return choose_config(
+            self.task,
+            self.config,
+            self.unset,
+            model=self.model,
+            train=self.train,
+            dev=self.dev,
+            added=self.add_as is not None,
         )
 
     def entries(self) -> list[TaskEntry]:
@@ -84,7 +105,7 @@ def finetune(
 
     Args:
         task: classification, similarity, …; multitask for a list of tasks.
-        model: a model folder, a run folder or a Hugging Face id.
+        model: a model folder, a run folder, a name in `spanlab models` or a Hugging Face id.
         train: the labelled file; for multitask the YAML list of tasks.
         out: the run folder; `spanlab.load` takes it, or its `model/`.
         dev: the labelled file that the best model is chosen by.
@@ -103,7 +124,8 @@ def finetune(
         train=str(train),
         dev=None if dev is None else str(dev),
         add_as=(name or task) if add else None,
-        config=resolve_run_config(task, overrides),
+        config=resolve_run_config(task, _with_values_of(RunFolder(out), overrides) if resume else overrides),
+        unset=NOTHING_UNSET if resume else unset_settings(overrides),
         out=str(out),
         resume=resume,
         overwrite=overwrite,
@@ -135,7 +157,7 @@ def resumed_job(
     if task is None:
         config = saved_run_config(saved["task"], merge(settings, changes), Source(path=str(run.path / CONFIG)))
     else:
-        config = resolve_run_config(task, changes, source)
+        config = resolve_run_config(task, _with_values_of(run, changes), source)
     return FinetuningJob(
         task=task or saved["task"],
         model=model or saved["model"],
@@ -146,6 +168,16 @@ def resumed_job(
         out=out,
         resume=True,
     )
+
+
+def _with_values_of(run: RunFolder, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The changes, and of what they leave open the values that the run was started with."""
+    run.check(resume=True, overwrite=False)
+    _, settings = _split_config(run, run.read_config())
+    training = settings.get("training")
+    saved = training if isinstance(training, Mapping) else {}
+    keys = ["lr", "lr_factors", "warmup", *(("steps", "epochs") if unset_settings(changes).epochs else ())]
+    return merge({"training": {key: saved[key] for key in keys if key in saved}}, changes)
 
 
 def _split_config(run: RunFolder, config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -174,7 +206,7 @@ def run_job(job: FinetuningJob, *, on_start: OnStart | None = None, on_record: O
         if job.resume:
             folder.check_same(describe(job), partial(_with_new_keys, folder))
         run = job.prepare()
-        config = describe(job)
+        config = describe(replace(job, config=run.config))
         threads, thread_notes = choose_threads(settings.threads, folder, process, resume=job.resume)
         with folder.lock() if process.is_main else nullcontext():
             settings = replace(run.training, threads=threads)
@@ -243,10 +275,13 @@ class RateOutcome:
 def sweep(
     job: FinetuningJob,
     *,
-    rates: Sequence[float] = LEARNING_RATES,
+    rates: Sequence[float] = (),
     on_record: Callable[[float, Record], None] | None = None,
 ) -> list[RateOutcome]:
-    """One run per learning rate under `out/sweep`; model and metrics of the best become those of `out`."""
+    """One run per learning rate under `out/sweep`; model and metrics of the best become those of `out`.
+
+    Without `rates`, they are the grid of SpanBERT's paper, moved to the width of the encoder.
+    """
     has_dev = job.dev is not None or any(entry.dev is not None for entry in job.entries())
     if not has_dev and not (isinstance(job.config, TaskConfig) and job.config.data.dev_share):
         raise ConfigError("a sweep needs dev scores to choose by", fix="give --dev, or data.dev_share=0.1")
@@ -254,9 +289,11 @@ def sweep(
         raise ConfigError("a sweep cannot be resumed", fix="start over with --overwrite")
     run = RunFolder(job.out)
     run.check(resume=False, overwrite=job.overwrite)
+    prepared = job.prepare()
+    job = replace(job, config=prepared.config, unset=NOTHING_UNSET)
     run.begin(describe(job))
     outcomes = []
-    for lr in rates:
+    for lr in rates or prepared.scale.sweep_rates():
         folder = run.path / SWEEP / f"lr-{lr:g}"
         log = None if on_record is None else partial(on_record, lr)
         result = run_job(replace(_with_rate(job, lr), out=str(folder), overwrite=True), on_record=log)

@@ -18,7 +18,7 @@ from torch import nn
 
 from spanlab.arrays import Flags
 from spanlab.atomic_io import readable_disk_errors, write_json
-from spanlab.config import Source, from_mapping, merge, parse_overrides, to_mapping
+from spanlab.config import Source, from_mapping, merge, nested, parse_overrides, to_mapping
 from spanlab.corpus import PreparedCorpus
 from spanlab.corpus.manifest import MANIFEST
 from spanlab.encoder import Model
@@ -27,6 +27,7 @@ from spanlab.inference.fill import Filler
 from spanlab.objectives import Mixture, ReplacedToken
 from spanlab.pretraining.build import WeightedCorpus, build_training_spec
 from spanlab.pretraining.recipe import Recipe, load_recipe, with_current_names
+from spanlab.recipes import shipped_recipes
 from spanlab.strict_parsing import read_json
 from spanlab.training.distributed import current_process, process_group
 from spanlab.training.loop import Training
@@ -80,7 +81,7 @@ def pretrain(
     """
     folders = [data] if isinstance(data, str | Path) else data
     job = PretrainingJob(
-        recipe=load_recipe(str(recipe), overrides),
+        recipe=resumed_recipe(out, str(recipe), overrides) if resume else load_recipe(str(recipe), overrides),
         data=tuple(map(str, folders)),
         out=str(out),
         init=None if init is None else str(init),
@@ -143,14 +144,31 @@ def resumed_job(
     `run_job` refuses changes that would change the result.
     """
     run = RunFolder(out)
-    run.check(resume=True, overwrite=False)
-    saved, settings = _split_config(run.read_config())
+    recipe = _recipe_of_run(run, parse_overrides(overrides))
+    saved, _ = _split_config(run.read_config())
     if not data:
         pairs = zip(saved.get("corpora") or (), saved.get("corpus_weights") or (), strict=False)
         data = [_weighted(str(name), weight) for name, weight in pairs]
-    source = Source(path=str(run.path / CONFIG))
-    recipe = from_mapping(Recipe, merge(settings, parse_overrides(overrides)), source)
     return PretrainingJob(recipe=recipe, data=tuple(data), out=out, init=init or saved.get("init"), resume=True)
+
+
+def resumed_recipe(out: str | Path, name: str, overrides: Sequence[str] | Mapping[str, Any]) -> Recipe:
+    """The recipe of a run that is resumed by the command that started it.
+
+    A shipped recipe may have changed since: what is not given is as the run has it. A file is taken as it is now.
+    """
+    current = load_recipe(name, overrides)
+    if name not in shipped_recipes():
+        return current
+    changes = nested(overrides) if isinstance(overrides, Mapping) else parse_overrides(overrides)
+    return _recipe_of_run(RunFolder(out), {**changes, "system": current.system})
+
+
+def _recipe_of_run(run: RunFolder, changes: Mapping[str, Any]) -> Recipe:
+    """The recipe that a run was started with, with changes."""
+    run.check(resume=True, overwrite=False)
+    _, settings = _split_config(run.read_config())
+    return from_mapping(Recipe, merge(settings, changes), Source(path=str(run.path / CONFIG)))
 
 
 def _split_config(config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -81,6 +81,8 @@ def _extra_config(config: EncoderConfig) -> dict[str, Any]:
             _LOCAL: {"rope_type": "default", "rope_theta": local_base},
         },
         "mlp_dropout": config.dropout,
+        # The tokenizer has the special tokens; transformers' defaults are ids of the published vocabulary.
+        **dict.fromkeys(("bos_token_id", "eos_token_id", "cls_token_id", "sep_token_id")),
         "classifier_bias": False,
         "decoder_bias": True,
         "position_embedding_type": "absolute",

@@ -112,7 +112,7 @@ class Model:
 
 
 def load_model(folder_or_id: str | Path, *, revision: str | None = None) -> Model:
-    """The encoder and heads of a model folder, a run folder or a Hugging Face repository."""
+    """The encoder and heads of a model folder, a run folder, a name in `spanlab models` or a Hugging Face id."""
     folder = locate_model(folder_or_id, revision=revision)
     mapping = read_config_json(folder)
     model_type = mapping.get("model_type")

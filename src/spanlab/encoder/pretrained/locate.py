@@ -1,10 +1,11 @@
-"""A path or a hub id in, a model folder on disk out: the folder itself, the `model/` of a run, or a download."""
+"""A path, a name or a hub id in, a model folder out: itself, the `model/` of a run, one in the box, a download."""
 
 import re
 from itertools import islice
 from pathlib import Path
 
-from spanlab.errors import InputError, nearest
+from spanlab.errors import InputError, did_you_mean, nearest
+from spanlab.models import NAMES, WHAT_A_MODEL_IS, folder_of
 
 _HUB_ID = re.compile(r"^[\w-][\w.-]*(/[\w.-]+)?$")
 _MOST_NEIGHBOURS = 10_000
@@ -12,12 +13,13 @@ _SMALL_FILES = ("*.json", "*.txt", "*.model")
 
 
 def locate_model(folder_or_id: str | Path, *, revision: str | None = None) -> Path:
-    """The folder with `config.json`: the one named, the `model/` of a run, or a downloaded repository.
+    """The folder with `config.json`: the one named, the `model/` of a run, one in the box, or a downloaded repository.
 
-    A name with a folder that exists here (`runs/x`), or in the form of a path (`./x`, `a/b/c`), is never asked of the
-    hub.
+    A folder here comes before a model of the same name in the box, with a warning. A name with a folder that exists
+    here (`runs/x`), or in the form of a path (`./x`, `a/b/c`), is never asked of the hub.
     """
-    folder = Path(folder_or_id).expanduser()
+    named = folder_of(folder_or_id) if isinstance(folder_or_id, str) else None
+    folder = named or Path(folder_or_id).expanduser()
     if folder.is_dir():
         return _model_folder(folder)
     if folder.exists():
@@ -25,12 +27,12 @@ def locate_model(folder_or_id: str | Path, *, revision: str | None = None) -> Pa
         fix = "give a model folder" if folder.suffix in texts else "convert it with spanlab convert"
         raise InputError("this is a file, not a model folder", path=folder, fix=fix)
     near = _near_folder(folder)
-    hint = f" (did you mean '{near}'?)" if near is not None else ""
+    hint = f" (did you mean '{near}'?)" if near is not None else did_you_mean(str(folder_or_id), NAMES)
     is_id = isinstance(folder_or_id, str) and _HUB_ID.match(folder_or_id) is not None
     has_owner = len(folder.parts) > 1
     if is_id and not (has_owner and folder.parent.is_dir()):
         return _model_folder(_download(str(folder_or_id), revision, hint))
-    fix = "give a model folder, a run folder or a Hugging Face id"
+    fix = f"give {WHAT_A_MODEL_IS}"
     if is_id:
         fix += f"; '{folder.parent}' is a folder here, so the hub is not asked"
     raise InputError(f"no such model folder{hint}", path=folder, fix=fix)
@@ -72,7 +74,7 @@ def _download(repository: str, revision: str | None, hint: str) -> Path:
             folder = fetch(*_SMALL_FILES, "*.bin")
     except LocalEntryNotFoundError:
         cause = f"no folder '{repository}' here{hint}, and the hub does not answer"
-        fix = f"check the path; or, for the hub, the connection, or fetch it once with hf download {repository}"
+        fix = f"check the path or the name; for the hub the connection, or fetch it once with hf download {repository}"
         raise InputError(cause, fix=fix) from None
     except (HfHubHTTPError, HFValidationError) as error:
         reason = str(error).strip().splitlines()[0]

@@ -53,6 +53,7 @@ def save_model(
     tasks: Mapping[str, nn.Module] = MappingProxyType({}),
     described: Mapping[str, Any] = MappingProxyType({}),
     config_keys: Mapping[str, Any] = MappingProxyType({}),
+    compact: bool = False,
 ) -> None:
     """Write a model folder; other files in it are not touched.
 
@@ -65,13 +66,16 @@ def save_model(
         tasks: by name, heads that transformers has no class for.
         described: further keys of `spanlab.json`.
         config_keys: further keys of `config.json`, such as the names of labels.
+        compact: write matrices as int8, a quarter of the size, for SpanLab alone.
     """
     folder, heads = Path(folder), heads or {}
     if folder.exists() and not folder.is_dir():
         raise InputError("this is a file; a model is a folder", path=folder)
     folder.mkdir(parents=True, exist_ok=True)
-    description = {**_description(encoder.config, system, heads), **described}
+    description = mark_compact({**_description(encoder.config, system, heads), **described}, compact=compact)
     task_weights = {f"tasks.{name}": value for name, value in head_state(tasks, tasks).items()}
+    if compact:
+        refuse_compact(encoder)
     if isinstance(encoder, TransformersEncoder):
         with quiet_transformers():
             encoder.model.save_pretrained(folder)
@@ -81,11 +85,24 @@ def save_model(
     else:
         main, extra, config = _parts(encoder, heads)
         # config.json goes last: a folder without it is no model folder, so an interrupted first write is noticed.
-        tensor_files.write_file(folder / "model.safetensors", main)
-        _write_extra(folder, {**extra, **task_weights}, description)
+        tensor_files.write_file(folder / "model.safetensors", main, compact=compact)
+        _write_extra(folder, {**extra, **task_weights}, description, compact=compact)
         write_json(folder / "config.json", {**config, **config_keys})
     if tokenizer_folder is not None:
         copy_tokenizer(tokenizer_folder, folder)
+
+
+def refuse_compact(encoder: Encoder) -> None:
+    """Raise at an encoder whose weights SpanLab does not read itself."""
+    if isinstance(encoder, TransformersEncoder):
+        cause = "transformers computes this model, and cannot read compact weights"
+        raise InputError(cause, fix="leave out --compact")
+
+
+def mark_compact(description: Mapping[str, Any], *, compact: bool) -> dict[str, Any]:
+    """What `spanlab.json` says, with a note of the form of the weights, for people: the weight files say it, too."""
+    others = {key: value for key, value in description.items() if key != "weights"}
+    return {**others, "weights": "int8"} if compact else others
 
 
 def _parts(encoder: Encoder, heads: Mapping[str, nn.Module]) -> tuple[State, State, dict[str, Any]]:
@@ -117,7 +134,9 @@ def split_state(
     """The weights that the transformers class holds, under its names, and the rest under ours."""
     state = encoder.state_dict()
     theirs, used = to_theirs(state, encoder_rules(layout, encoder.config), heads=encoder.config.heads)
-    assert used == set(state), set(state) - used
+    # An architecture without a pooler of its own has no rule for one; pairs train it nevertheless.
+    lost = {name for name in state if not name.startswith("pooler.")} - used
+    assert not lost, lost
     extra = head_state(heads, set(heads) - set(held))
     if not (class_name in layout.classes_with_pooler if held else layout.bare_class_has_pooler):
         pooler, _ = to_theirs(state, [rule for rule in layout.encoder if rule.ours == "pooler"])
@@ -161,10 +180,10 @@ def _description(config: EncoderConfig, system: str | None, heads: Mapping[str, 
     }
 
 
-def _write_extra(folder: Path, extra: State, description: dict[str, Any]) -> None:
+def _write_extra(folder: Path, extra: State, description: dict[str, Any], *, compact: bool = False) -> None:
     """The files that transformers does not have: `heads.safetensors` and `spanlab.json`."""
     if extra:
-        tensor_files.write_file(folder / "heads.safetensors", extra)
+        tensor_files.write_file(folder / "heads.safetensors", extra, compact=compact)
     else:
         (folder / "heads.safetensors").unlink(missing_ok=True)
     write_json(folder / "spanlab.json", description)

@@ -1,7 +1,8 @@
 """Tensor files in and out: safetensors, sharded safetensors, and foreign `.bin` files without running their pickle.
 
-Nothing in a file is ever executed: `.bin` and `.pt` files are read with `weights_only=True`. What is read takes no more
-memory than a few times the size of the file.
+Compact weights are fp32 once they are read, so that nobody else need know of them. Nothing in a file is ever executed:
+`.bin` and `.pt` files are read with `weights_only=True`. What is read takes no more memory than a few times the size of
+the file.
 """
 
 import os
@@ -13,11 +14,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
 from torch import Tensor
 
 from spanlab.atomic_io import follow_umask
+from spanlab.encoder.pretrained.compact import FORMAT, is_compact, pack, unpack
 from spanlab.errors import InputError, WeightsError
 from spanlab.strict_parsing import read_json
 
@@ -64,15 +66,22 @@ def read_file(path: Path) -> dict[str, Tensor]:
     if not os.path.isfile(path):  # noqa: PTH113 (false, not an error, for a name that is too long)
         raise WeightsError("no such file", path=path)
     if path.suffix == ".safetensors":
-        try:
-            return load_file(path)
-        except (SafetensorError, OSError, ValueError) as error:
-            raise WeightsError(f"damaged or truncated ({error})", path=path, fix="download it again") from None
+        return _read_safetensors(path)
     loaded = read_torch_file(path)
     if not isinstance(loaded, dict) or not all(isinstance(item, str) for item in loaded):
         raise WeightsError("does not hold a mapping of tensors", path=path)
     check_dense(loaded, path)
     return loaded
+
+
+def _read_safetensors(path: Path) -> dict[str, Tensor]:
+    try:
+        with safe_open(path, framework="pt") as file:
+            file_format = (file.metadata() or {}).get("format")
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
+    except (SafetensorError, OSError, ValueError) as error:
+        raise WeightsError(f"damaged or truncated ({error})", path=path, fix="download it again") from None
+    return unpack(tensors, path) if is_compact(file_format, path) else tensors
 
 
 def check_dense(tensors: Mapping[str, object], path: Path) -> None:
@@ -117,11 +126,13 @@ def _check_not_compressed(path: Path) -> None:
         raise WeightsError(f"a compressed archive, which unpacks to {size / 1e6:,.0f} MB", path=path)
 
 
-def write_file(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """One safetensors file, written atomically."""
+def write_file(path: Path, tensors: Mapping[str, Tensor], *, compact: bool = False) -> None:
+    """One safetensors file, written atomically; matrices as int8 if asked for."""
     partial = path.with_name(f".{path.name}.{os.getpid()}")
+    tensors = {name: tensor.detach().cpu() for name, tensor in tensors.items()}
     try:
-        save_file({name: tensor.detach().cpu() for name, tensor in tensors.items()}, partial, {"format": "pt"})
+        # With one key of metadata a file always has the same bytes; safetensors writes several in random order.
+        save_file(pack(tensors) if compact else tensors, partial, {"format": FORMAT if compact else "pt"})
         follow_umask(partial)  # safetensors makes it readable for one user only
         partial.replace(path)
     except SafetensorError as error:

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
+from typing_extensions import override
+
 from spanlab.config import Above, AtLeast, AtMost, Below, Bounded
 from spanlab.tasks.config import TaskConfig, TaskDataConfig
 from spanlab.tasks.spans.representation import SpanConfig
@@ -83,6 +85,11 @@ class CorefConfig(TaskConfig):
     training: TrainingConfig = field(
         default_factory=lambda: TrainingConfig(lr=1e-5, lr_factors={"heads": 20.0}, batch_size=1, epochs=20.0)
     )
+
+    @property
+    @override
+    def published_width(self) -> int:
+        return 384 if self.coref == "small" else super().published_width
 
     @classmethod
     def base(cls, changes: Mapping[str, Any]) -> "CorefConfig":

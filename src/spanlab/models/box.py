@@ -1,0 +1,131 @@
+"""The list of models in the box, and the folder of each.
+
+The numbers of a model are those of its card, `NAME/README.md`; its size is that of its files.
+"""
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from spanlab.errors import InputError, LoadWarning
+from spanlab.models.minilm import find_minilm, minilm_folder
+
+_WEIGHTS = "model.safetensors"
+
+
+@dataclass(frozen=True, kw_only=True)
+class BundledModel:
+    """A model that a name stands for, with what its user wants to know before loading it."""
+
+    name: str
+    task: str
+    """What it does as it is."""
+    base: str
+    """Architecture and shape."""
+    parameters: int
+    scores: Mapping[str, float] = field(default_factory=dict)
+    """By what is measured."""
+    data_licence: str
+    purpose: str
+    """One line: what it is for."""
+    extra: str | None = None
+    """The extra whose package holds it; None if it comes with SpanLab itself."""
+
+    @property
+    def folder(self) -> Path | None:
+        """Where its files are; None if they are not installed."""
+        folder = Path(__file__).parent / self.name if self.extra is None else minilm_folder()
+        return folder if folder is not None and (folder / _WEIGHTS).is_file() else None
+
+    @property
+    def megabytes(self) -> float | None:
+        """The size of its files in 1e6 bytes; None if they are not installed."""
+        if self.folder is None:
+            return None
+        return sum(path.stat().st_size for path in self.folder.rglob("*") if path.is_file()) / 1e6
+
+    def to_dict(self) -> dict[str, Any]:
+        """The model for JSON."""
+        return {
+            "name": self.name,
+            "task": self.task,
+            "base": self.base,
+            "parameters": self.parameters,
+            "megabytes": None if self.megabytes is None else round(self.megabytes, 1),
+            "scores": dict(self.scores),
+            "data_licence": self.data_licence,
+            "purpose": self.purpose,
+            "extra": self.extra,
+            "folder": None if self.folder is None else str(self.folder),
+        }
+
+
+_MODELS = (
+    BundledModel(
+        name="spanbert-mini-en",
+        task="fills masks (MLM and SBO heads), embeds texts",
+        base="SpanBERT on ModernBERT's architecture: 4 layers of 256, 12,288 cased WordPieces, English",
+        parameters=6_703_008,
+        scores={"held-out MLM loss": 4.968, "CoNLL-2003 F1 from 2,000 sentences": 76.6},
+        data_licence="novels in the public domain, WikiText-2 (CC BY-SA)",
+        purpose="a start for fine-tuning (--model) and for pre-training on your own text (--init) without a download",
+    ),
+    BundledModel(
+        name="minilm",
+        task="embeds texts",
+        base="all-MiniLM-L6-v2, a BERT: 6 layers of 384, 30,522 lower-case WordPieces, English",
+        parameters=22_713_216,
+        scores={"STS-B dev Spearman": 86.7},
+        data_licence="a billion public sentence pairs of many licences; the weights are Apache-2.0",
+        purpose="vectors of sentences, and a stronger start for fine-tuning, in four times the size",
+        extra="minilm",
+    ),
+)
+_BY_NAME = {model.name: model for model in _MODELS}
+NAMES = tuple(_BY_NAME)
+"""The names that a model argument may be."""
+WHAT_A_MODEL_IS = f"a model folder, a run folder, {', '.join(NAMES)} or a Hugging Face id"
+ELSEWHERE: Mapping[str, str] = {
+    "SpanBERT/spanbert-base-cased": "SpanBERT as published, 108 M parameters; no heads",
+    "google-bert/bert-base-cased": "BERT, 108 M; MLM and NSP heads",
+    "FacebookAI/roberta-base": "RoBERTa, 125 M; MLM head",
+    "answerdotai/ModernBERT-base": "ModernBERT, 149 M, up to 8,192 tokens; MLM head",
+    "google/electra-small-discriminator": "ELECTRA, 14 M; RTD head",
+    "albert/albert-base-v2": "ALBERT, 12 M; MLM head",
+    "xlnet/xlnet-base-cased": "XLNet, 117 M; PLM head",
+    "openai-community/gpt2": "GPT-2, 124 M; causal LM head",
+    "google-bert/bert-base-multilingual-cased": "BERT of 104 languages, 178 M; MLM and NSP heads",
+    "distilbert/distilbert-base-cased": "an encoder that transformers computes: pip install 'spanlab[hf]'",
+}
+"""Hugging Face ids, and what each is and needs."""
+
+
+def list_models() -> tuple[BundledModel, ...]:
+    """The models in the box; `spanlab.load`, `--model` and `--init` take their names."""
+    return _MODELS
+
+
+def folder_of(name: str) -> Path | None:
+    """The folder that a name in the box stands for; None for any other name.
+
+    A folder of that name here comes first, with a warning. Raises with the command that installs the model if its
+    files are not there.
+    """
+    if name not in _BY_NAME:
+        return None
+    if Path(name).is_dir():
+        remark = f"'{name}' is a folder here, and is used instead of the model of that name in `spanlab models`"
+        warnings.warn(LoadWarning(f"{remark}; ./{name} says so without this note"), stacklevel=3)
+        return Path(name)
+    model = _BY_NAME[name]
+    if model.extra is not None:
+        folder, problem = find_minilm()
+        if folder is None:
+            raise InputError(problem)
+        return folder
+    if model.folder is None:
+        cause = f"the weights of '{name}' are missing from this installation"
+        raise InputError(cause, fix="use pip install --force-reinstall --no-deps spanlab")
+    return model.folder
