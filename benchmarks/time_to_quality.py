@@ -80,12 +80,12 @@ def prepared_novels() -> Path:
     cache = Path(tempfile.gettempdir()) / "spanlab-time-to-quality"
     corpus = cache / "corpus"
     if not (corpus / "manifest.json").exists():
-        novels = str(unpack(data_folder(), cache / "novels"))
+        novels = [str(path) for path in sorted(unpack(data_folder(), cache / "novels").rglob("*.txt"))]
         spanlab = [sys.executable, "-m", "spanlab"]
         tokenizer = ["--vocab-size", "8192", "--out", str(cache / "tokenizer")]
-        subprocess.run([*spanlab, "tokenizer", "train", novels, "--type", "wordpiece", *tokenizer], check=True)
+        subprocess.run([*spanlab, "tokenizer", "train", *novels, "--type", "wordpiece", *tokenizer], check=True)
         options = ["--tokenizer", str(cache / "tokenizer"), "--out", str(corpus)]
-        subprocess.run([*spanlab, "prepare", novels, *options], check=True)
+        subprocess.run([*spanlab, "prepare", *novels, *options], check=True)
     return corpus
 
 
