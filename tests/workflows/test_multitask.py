@@ -308,7 +308,9 @@ def test_two_processes_learn_what_one_does(tiny_model: Path, data: Path, tmp_pat
         start = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
         asked = ["-m", "spanlab", "finetune", "multitask", *command, "--out", str(out)]
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
-        done = subprocess.run([*start, *asked], check=False, capture_output=True, text=True, env=environment)
+        done = subprocess.run(
+            [*start, *asked], check=False, capture_output=True, text=True, env=environment, timeout=300
+        )
         assert done.returncode == 0, done.stderr[-2000:]
         lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
         losses.append([line["loss"] for line in lines if line["split"] == "train"])

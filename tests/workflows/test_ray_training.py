@@ -66,7 +66,9 @@ def undisturbed(corpus: Path) -> Path:
     out = corpus.parent / "torchrun"
     launcher = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone", "-m", "spanlab"]
     arguments = ["pretrain", "spanbert", "--data", str(corpus), "--out", str(out), *SETTINGS]
-    subprocess.run([sys.executable, *launcher, *arguments], check=True, env=environment(), capture_output=True)
+    subprocess.run(
+        [sys.executable, *launcher, *arguments], check=True, env=environment(), capture_output=True, timeout=300
+    )
     return out
 
 
@@ -200,10 +202,11 @@ def test_ctrl_c_saves_the_state_and_stops_the_workers(corpus: Path, tmp_path: Pa
         start_new_session=True,
     )
     metrics = tmp_path / "run" / "metrics.jsonl"
-    while process.poll() is None and not (metrics.exists() and read_metrics(metrics)):
+    deadline = time.monotonic() + 240
+    while process.poll() is None and time.monotonic() < deadline and not (metrics.exists() and read_metrics(metrics)):
         time.sleep(0.1)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does, to everything that was started there
-    _, told = process.communicate()
+    _, told = process.communicate(timeout=240)
     assert process.returncode == 130, told
     last = read_metrics(metrics)[-1]["step"]
     assert [path.name for path in (tmp_path / "run" / "checkpoints").iterdir()] == [f"step-{last:08d}"]

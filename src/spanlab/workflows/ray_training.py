@@ -111,6 +111,10 @@ def _build_trainer(
     return fit
 
 
+class _StoppedError(Exception):
+    """The outcome of a run that was stopped by a signal, after its checkpoint."""
+
+
 class _FitThread(threading.Thread):
     """Runs `fit` in a thread and keeps its error."""
 
@@ -135,10 +139,10 @@ def _wait(thread: _FitThread, signals: RemoteRunSignals, restarts: int) -> RunRe
                 signals.request_stop(interrupts.received)
             thread.join(POLL_SECONDS)
     outcome = signals.read().outcome
-    if isinstance(outcome, Exception):
-        raise outcome
-    if outcome is not None:
+    if isinstance(outcome, RunResult):
         return outcome
+    if outcome is not None and not isinstance(outcome, _StoppedError):
+        raise outcome
     if interrupts.received == signal.SIGINT:
         raise KeyboardInterrupt
     if interrupts.received is not None:
@@ -189,8 +193,10 @@ def _run_worker(arguments: _WorkerArguments) -> None:
     except (SpanlabError, RunError) as error:
         signals.end(error)
         raise  # the other workers wait for this one until Ray ends them
-    except (KeyboardInterrupt, SystemExit):
-        return  # as requested, after a checkpoint
+    except (KeyboardInterrupt, SystemExit):  # as requested, after a checkpoint
+        if is_main:
+            # The driver need not wait for Ray, whose processes may have received the same Ctrl-C.
+            signals.end(_StoppedError())
 
 
 def _change_directory(directory: str) -> None:
