@@ -60,6 +60,7 @@ bench: $(STAMP) ## Measure SpanLab beside its peers (minutes; wants a quiet mach
 	$(BIN)/python -m benchmarks.xlnet
 	PIP_CONSTRAINT=constraints.txt $(BIN)/pip install --quiet --disable-pip-version-check -e ".[bench]"
 	$(BIN)/python -m benchmarks.pretrain
+	$(BIN)/python -m benchmarks.time_to_quality
 
 docs: $(STAMP) ## Build the documentation into site/
 	PIP_CONSTRAINT=constraints.txt $(BIN)/pip install --quiet --disable-pip-version-check -e ".[docs]"
