@@ -8,7 +8,8 @@ among the first 1,000 questions of SQuAD 1.1 dev (Warsaw) is never trained on.
 import json
 import lzma
 import random
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +33,28 @@ DEV_ARTICLES = {"Packet_switching"}
 """For the choice of the best model and of the threshold for no answer."""
 SQUAD1_DEV_ARTICLES = 6
 """Articles of SQuAD 1.1 train that are held out for dev."""
-SQUAD2_COPIES = 3
-"""SQuAD 2.0 is the only source of questions that look answerable and are not."""
-MOVED_SHARE = 0.06
+SQUAD2_COPIES = 4
+"""SQuAD 2.0 is the only source of questions that people wrote to look answerable and are not."""
+ALMANAC_COPIES = 12
+"""The almanac is small and unlike Wikipedia; with one copy its questions were refused."""
+MOVED_SHARE = 0.08
 """Share of SQuAD 1.1 questions that are asked once more of another paragraph of their article."""
+CHANGED_SHARE = 0.14
+"""Share of SQuAD 1.1 questions that are asked once more with a name, a number or a word changed."""
+OPPOSITES = {
+    word: other
+    for pair in (
+        *("first last", "before after", "largest smallest", "more less", "north south", "east west", "won lost"),
+        *("oldest youngest", "highest lowest", "most least", "above below", "inside outside", "men women"),
+        *("early late", "increase decrease", "began ended", "northern southern", "eastern western", "start end"),
+        *("major minor", "longest shortest", "larger smaller", "higher lower", "earliest latest", "old new"),
+        *("maximum minimum", "increased decreased", "founded dissolved", "large small"),
+    )
+    for word, other in (pair.split(), pair.split()[::-1])
+}
+NEGATED = {"did": "didn't", "was": "wasn't", "were": "weren't", "does": "doesn't", "do": "don't", "is": "isn't",
+           "are": "aren't", "can": "can't", "has": "hasn't", "have": "haven't"}  # fmt: skip
+_NAME = re.compile(r"(?:[A-Z][\w'’-]+(?: (?:of |the )?[A-Z][\w'’-]+)*|\b\d[\d,.]*\d\b)")
 
 
 def rows_of(articles: Iterable[Article]) -> list[Row]:
@@ -77,6 +96,65 @@ def moved_questions(articles: Sequence[Article], count: int, draw: random.Random
     return rows
 
 
+def changed_questions(articles: Sequence[Article], count: int, draw: random.Random) -> list[Row]:
+    """Questions with a name or number of another paragraph, an opposite or a negation, so that they have no answer."""
+    pool = [
+        (question, paragraph["context"], article)
+        for article in articles
+        for paragraph in article["paragraphs"]
+        for question in paragraph["qas"]
+    ]
+    draw.shuffle(pool)
+    rows: list[Row] = []
+    for question, context, article in pool:
+        if len(rows) == count:
+            break
+        changes = (_with_other_name, _with_other_name, _with_opposite, _negated)
+        text = draw.choice(changes)(question["question"].strip(), context, article, draw)
+        if text is not None:
+            rows.append({"id": f"{question['id']}-changed", "question": text, "context": context, "answers": []})
+    return rows
+
+
+def _with_other_name(question: str, context: str, article: Article, draw: random.Random) -> str | None:
+    """A name or number of the question that is in its paragraph, replaced by one of the article that is not."""
+    found = [match for match in _NAME.finditer(question) if match.start() > 0 and match[0] in context]
+    if not found:
+        return None
+    chosen = draw.choice(found)
+    is_number = chosen[0][0].isdigit()
+    others = {
+        match[0]
+        for paragraph in draw.sample(article["paragraphs"], min(6, len(article["paragraphs"])))
+        for match in _NAME.finditer(paragraph["context"])
+        if match[0][0].isdigit() == is_number
+        and (len(match[0]) == len(chosen[0]) if is_number else " " in match[0] or " " not in chosen[0])
+        and match.start() > 0
+        and paragraph["context"][match.start() - 2] != "."
+    }
+    others = {other for other in others if other not in context and other not in question}
+    if not others:
+        return None
+    return question[: chosen.start()] + draw.choice(sorted(others)) + question[chosen.end() :]
+
+
+def _with_opposite(question: str, context: str, article: Article, draw: random.Random) -> str | None:
+    return _with_word(question, OPPOSITES)
+
+
+def _negated(question: str, context: str, article: Article, draw: random.Random) -> str | None:
+    return _with_word(question, NEGATED) if draw.random() < 0.5 else None
+
+
+def _with_word(question: str, replacements: Mapping[str, str]) -> str | None:
+    """The question with the first word that has a replacement replaced."""
+    words = question.split(" ")
+    for index, word in enumerate(words):
+        if word in replacements:
+            return " ".join([*words[:index], replacements[word], *words[index + 1 :]])
+    return None
+
+
 def write_qa_files(data: Path, out: Path, *, questions: int, seed: int = 1) -> None:
     """Write `train.jsonl`, `dev.jsonl`, `squad1_test.jsonl`, `squad2_test.jsonl` and `almanac_test.jsonl`."""
     draw = random.Random(seed)
@@ -94,7 +172,9 @@ def write_qa_files(data: Path, out: Path, *, questions: int, seed: int = 1) -> N
     }
     train = draw.sample(rows_of(trained), questions)
     train += moved_questions(trained, round(MOVED_SHARE * questions), draw)
-    train += almanac["train"]
+    train += changed_questions(trained, round(CHANGED_SHARE * questions), draw)
+    for copy in range(ALMANAC_COPIES):
+        train += [{**row, "id": f"{row['id']}-{copy}"} for row in almanac["train"]]
     articles = [article for article in squad2 if article["title"] in TRAIN_ARTICLES]
     for copy in range(SQUAD2_COPIES):
         train += [{**row, "id": f"{row['id']}-{copy}"} for row in rows_of(articles)]
