@@ -46,14 +46,14 @@ TASKS = {
     "entities": ReaderTask(
         task="ner",
         write_files=span_data.write_entity_files,
-        settings=("head=span", "tuning.lora=16", "training.lr=1e-3", "training.batch_size=16",
+        settings=("head=span", "data.bad_rows=drop", "tuning.lora=16", "training.lr=1e-3", "training.batch_size=16",
                   "training.epochs=8", "training.eval_every=200"),
         tests=("almanac_test.jsonl", "conll2003_test.jsonl"),
     ),
     "coref": ReaderTask(
         task="coref",
         write_files=text_data.write_coref_files,
-        settings=("coref=small", "tuning.lora=32", "tuning.lora_alpha=32", "training.lr=5e-4",
+        settings=("coref=small", "layers.rounds=0", "training.ema=0.99", "tuning.lora=32", "tuning.lora_alpha=32", "training.lr=5e-4",
                   "training.lr_factors.heads=2.5", "training.steps=2400", "training.eval_every=400"),
         dev="dev.conll",
         tests=("litbank_test.conll",),
