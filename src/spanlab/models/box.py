@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from spanlab.errors import InputError, LoadWarning
-from spanlab.models.minilm import find_minilm, minilm_folder
+from spanlab.models.minilm import find_minilm, minilm_folder, minilm_from_hub
 
 _WEIGHTS = "model.safetensors"
 
@@ -121,7 +121,7 @@ def folder_of(name: str) -> Path | None:
         return Path(name)
     model = _BY_NAME[name]
     if model.extra is not None:
-        folder, problem = find_minilm()
+        folder, problem = find_minilm() if minilm_folder() is not None else minilm_from_hub()
         if folder is None:
             raise InputError(problem)
         return folder

@@ -3,7 +3,8 @@
 Folders have the Hugging Face layout, or our own for encoders that no transformers class can hold. What transformers has
 a name for is in `model.safetensors` (or its sharded or `.bin` forms) under that name, all else (the span boundary
 head, heads that the saved class does not hold) in `heads.safetensors`. Every weight of the encoder must be there and
-fit; a weight that belongs to nothing is reported by name.
+fit; a weight that belongs to nothing is reported by name. A folder that holds only what was added to a model in the box
+names that model in `spanlab.json`, and the encoder is read from there.
 
 Nothing in a folder is trusted: types and ranges are checked before they are used, and what a config asks for is
 compared with what the files hold before memory is taken for it.
@@ -20,6 +21,7 @@ from typing import Annotated, Any
 import torch
 from torch import Tensor, nn
 
+from spanlab.atomic_io import sha256_of
 from spanlab.config import AtLeast, Source, from_mapping, to_mapping
 from spanlab.encoder.architectures import ARCHITECTURES, TASK_HEADS, build_encoder
 from spanlab.encoder.config import EncoderConfig
@@ -55,6 +57,7 @@ from spanlab.encoder.pretrained.locate import locate_model
 from spanlab.encoder.pretrained.translate import State, encoder_rules, normalise, to_ours
 from spanlab.encoder.pretrained.vocabulary import check_tokenizer_fits
 from spanlab.errors import ConfigError, LoadWarning, MissingHeadError, WeightsError, did_you_mean
+from spanlab.models import NAMES, folder_of
 from spanlab.strict_parsing import read_json
 
 HeadSettings = Mapping[str, Mapping[str, Any]]
@@ -114,6 +117,9 @@ class Model:
 def load_model(folder_or_id: str | Path, *, revision: str | None = None) -> Model:
     """The encoder and heads of a model folder, a run folder, a name in `spanlab models` or a Hugging Face id."""
     folder = locate_model(folder_or_id, revision=revision)
+    description = read_description(folder)
+    if "base" in description:
+        return _load_over_base(folder, description)
     mapping = read_config_json(folder)
     model_type = mapping.get("model_type")
     if not isinstance(model_type, str):
@@ -123,7 +129,7 @@ def load_model(folder_or_id: str | Path, *, revision: str | None = None) -> Mode
     class_name = saved_class(mapping, path)
     if model_type not in LAYOUTS:
         return _load_native_or_foreign(folder, mapping)
-    described = read_description(folder)
+    described = description
     config = parse_config(mapping, path)
     training = described.get("training", {})
     config = from_mapping(EncoderConfig, {**to_mapping(config), **training}, Source(path=str(folder / "spanlab.json")))
@@ -136,6 +142,49 @@ def load_model(folder_or_id: str | Path, *, revision: str | None = None) -> Mode
         keys = ", ".join(unknown[:8]) + (f" and {len(unknown) - 8} more" if len(unknown) > 8 else "")
         warnings.warn(LoadWarning(f"{path}: ignored, since SpanLab does not know them: {keys}"), stacklevel=2)
     return replace(model, tasks=tasks, described=described, report=replace(model.report, unknown_keys=unknown))
+
+
+@dataclass(frozen=True, kw_only=True)
+class BaseModel:
+    """The model in the box whose encoder a folder of heads and adapters was trained with, by `base` in `spanlab.json`."""
+
+    name: str
+    sha256: str
+    """Of its `model.safetensors`."""
+
+    def find(self, path: Path) -> Path:
+        """Its folder; raises, with the `path` that names it, if it is another model, or not installed."""
+        folder = folder_of(self.name) if self.name in NAMES else None
+        if folder is None:
+            cause = f"'base' is '{self.name}'{did_you_mean(self.name, NAMES)}, no model of `spanlab models`"
+            raise ConfigError(cause, path=path, fix="use a SpanLab that has it")
+        weights = folder / tensor_files.SINGLE_FILES[0]
+        if not weights.is_file() or sha256_of(weights) != self.sha256:
+            cause = f"its heads were trained with other weights than those of {folder}"
+            raise ConfigError(cause, path=path, fix=f"use the {self.name} that comes with SpanLab, not another folder")
+        return folder
+
+
+def base_of(folder: Path) -> Path | None:
+    """The folder that holds the encoder of a folder with heads and adapters alone; None if it has its own."""
+    described = read_description(folder)
+    if "base" not in described:
+        return None
+    path = folder / "spanlab.json"
+    return from_mapping(BaseModel, described["base"], Source(path=str(path))).find(path)
+
+
+def _load_over_base(folder: Path, described: dict[str, Any]) -> Model:
+    """The encoder of a model in the box, with the heads and adapters in a folder."""
+    base = base_of(folder)
+    assert base is not None, folder
+    if "base" in read_description(base):
+        cause = "its base has no encoder of its own"
+        raise ConfigError(cause, path=folder / "spanlab.json", fix="restore the file")
+    model = load_model(base)
+    check_tokenizer_fits(folder, model.encoder.config.vocab_size)
+    _, tasks = _read_extra_weights(folder)
+    return replace(model, tasks=tasks, described=described, folder=folder)
 
 
 def _load_native_or_foreign(folder: Path, mapping: Mapping[str, Any]) -> Model:
