@@ -78,15 +78,16 @@ TASKS = {
     "sentiment": ReaderTask(
         task="classification",
         write_files=text_data.write_sentiment_files,
-        settings=("tuning.lora=8", "tuning.lora_alpha=8", "training.lr=1e-3", "training.batch_size=32",
-                  "training.epochs=2", "training.eval_every=500"),
+        settings=("pooling=mean", "tuning.lora=8", "tuning.lora_alpha=8", "training.lr=1e-3",
+                  "training.batch_size=32", "training.epochs=2", "training.eval_every=500"),
         tests=("sst2_test.jsonl",),
     ),
     "topic": ReaderTask(
         task="classification",
         write_files=text_data.write_topic_files,
-        settings=("tuning.lora=4", "tuning.lora_alpha=4", "training.lr=1e-3", "training.batch_size=8",
-                  "training.epochs=12", "training.eval_every=40"),
+        settings=("pooling=mean", "tuning.lora=4", "tuning.lora_alpha=4", "training.lr=1e-3",
+                  "training.lr_factors.heads=5", "training.batch_size=8", "training.epochs=12",
+                  "training.eval_every=40"),
         tests=("almanac_test.jsonl",),
     ),
 }  # fmt: skip

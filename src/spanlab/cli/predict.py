@@ -63,6 +63,7 @@ def predict(
     """
     from spanlab.inference.load import load
     from spanlab.inference.output_file import describe_maker
+    from spanlab.inference.predictor import row_with_context
     from spanlab.tasks.formats.reading import count_rows, read_rows
     from spanlab.tasks.formats.row import joint_shape
 
@@ -70,6 +71,8 @@ def predict(
         predictor = load(model, device=device)
         joint = task is not None and (task == "all" or "," in task)
         names = predictor.model.names_of(task.split(",") if task is not None and "," in task else task)
+        if task == "all":
+            names = predictor.names_for_file(source)
         if engine == "ray" and joint:
             raise InputError("--engine ray predicts one task at a time", fix=f"use --task {names[0]}")
         task_name = "several" if joint else predictor.model.tasks[names[0]].name
@@ -78,6 +81,8 @@ def predict(
         shape = joint_shape([predictor.model.tasks[name].shape for name in names])
         column_names = split_columns(columns) or _remembered_columns(predictor, source, names)
         rows = read_rows(source, shape, column_names)
+        if task == "all":
+            rows = map(row_with_context, rows)
         if file is not None:
             made_by = describe_maker(predictor, names, output_format.name, batch_tokens)
             file.begin(made_by, model, resumable=output_format.record is not None and beside is None)

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from spanlab.inference.finite_results import check_outputs, check_results, check
 from spanlab.tasks.base import AnyTask
 from spanlab.tasks.config import TaskDataConfig
 from spanlab.tasks.examples import check_known_labels, encode_inputs, read_labelled
-from spanlab.tasks.formats.reading import fitting_columns
+from spanlab.tasks.formats.reading import fitting_columns, given_fields
 from spanlab.tasks.formats.row import Row, joint_shape
 from spanlab.tasks.model import ALL, TaskModel, windower_for
 from spanlab.tasks.network import MultiTaskNetwork
@@ -77,18 +78,43 @@ class Predictor:
 
         Args:
             inputs: texts, tuples (two texts; a question and its context), or mappings as in a labelled file.
-            task: which of the model's tasks; None if it has one. With several, or "all", texts that tasks share are
-                encoded once; mappings must then have the fields of all of them.
+            task: which of the model's tasks; None if it has one. With several, texts that tasks share are encoded once,
+                and mappings must have the fields of all of them. "all" is every task that takes what the first input
+                gives; a question is then asked of its `context`, or of the `text`.
             batch_tokens: the maximum number of tokens in a batch.
         """
         is_single = isinstance(inputs, str | tuple | Mapping)
         items: Iterable[Input] = [inputs] if is_single else inputs  # type: ignore[list-item]
-        names = self.model.names_of(task)
+        if task == ALL:
+            items = (with_context(item) if isinstance(item, Mapping) else item for item in items)
+            head, items = _peek(items)
+            names = self.names_for(head) if head is not None else ()
+        else:
+            names = self.model.names_of(task)
         task_classes = [type(self.model.tasks[name]) for name in names]
         rows = (to_row(index, item, *task_classes) for index, item in enumerate(items))
         if task is None or (isinstance(task, str) and task != ALL):
             return list(self.predict_rows(rows, task=names[0], batch_tokens=batch_tokens))
         return list(self.predict_together(rows, tasks=names, batch_tokens=batch_tokens))
+
+    def names_for(self, item: Input) -> tuple[str, ...]:
+        """The tasks that take an input: what `task="all"` stands for."""
+        if isinstance(item, Mapping):
+            return self.model.names_for(with_context(item))
+        count = 1 if isinstance(item, str) else len(item)
+        names = self.model.names_of(ALL)
+        fitting = tuple(name for name in names if len(self.model.tasks[name].shape.required) == count)
+        if not fitting:
+            raise InputError(f"no task of the model takes {count} texts", fix="give a mapping with named fields")
+        return fitting
+
+    def names_for_file(self, path: str) -> tuple[str, ...]:
+        """The tasks that take the examples of a file, by its first."""
+        names = self.model.names_of(ALL)
+        shape = joint_shape([self.model.tasks[name].shape for name in names])
+        fields = given_fields(path, shape)
+        # Of an empty input, or one whose first example is not there yet, nothing is known.
+        return self.names_for(dict.fromkeys(fields, "")) if fields else names
 
     def predict_rows(
         self,
@@ -274,6 +300,24 @@ def portions(rows: Iterable[Row]) -> Iterator[list[Row]]:
         characters += size
     if portion:
         yield portion
+
+
+def with_context(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """For several tasks at once, a question without a context of its own is asked of the text."""
+    asks = "question" in values and "text" in values and "context" not in values
+    return {**values, "context": values["text"]} if asks else values
+
+
+def row_with_context(row: Row | InputError) -> Row | InputError:
+    """The same for a row of a file."""
+    return row if isinstance(row, InputError) else replace(row, values=with_context(row.values))
+
+
+def _peek(items: Iterable[Input]) -> tuple[Input | None, Iterable[Input]]:
+    """The first item, None if there is none, and all of them."""
+    iterator = iter(items)
+    head = next(iterator, None)
+    return head, () if head is None else chain([head], iterator)
 
 
 def to_row(index: int, item: Input, *task_classes: type[AnyTask]) -> Row:

@@ -12,7 +12,7 @@ from typing import Any
 from spanlab.errors import InputError, LoadWarning
 from spanlab.models.minilm import find_minilm, minilm_folder, minilm_from_hub
 
-_WEIGHTS = "model.safetensors"
+_WEIGHTS, _ADDED_WEIGHTS = "model.safetensors", "heads.safetensors"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,12 +32,15 @@ class BundledModel:
     """One line: what it is for."""
     extra: str | None = None
     """The extra whose package holds it; None if it comes with SpanLab itself."""
+    encoder_of: str | None = None
+    """The model in the box whose encoder it uses; None if it has its own."""
 
     @property
     def folder(self) -> Path | None:
         """Where its files are; None if they are not installed."""
         folder = Path(__file__).parent / self.name if self.extra is None else minilm_folder()
-        return folder if folder is not None and (folder / _WEIGHTS).is_file() else None
+        weights = _WEIGHTS if self.encoder_of is None else _ADDED_WEIGHTS
+        return folder if folder is not None and (folder / weights).is_file() else None
 
     @property
     def megabytes(self) -> float | None:
@@ -58,6 +61,7 @@ class BundledModel:
             "data_licence": self.data_licence,
             "purpose": self.purpose,
             "extra": self.extra,
+            "encoder_of": self.encoder_of,
             "folder": None if self.folder is None else str(self.folder),
         }
 

@@ -32,7 +32,7 @@ from spanlab.metrics.classification import (
 from spanlab.tasks.base import FittedState, Task
 from spanlab.tasks.config import TaskConfig
 from spanlab.tasks.formats.row import FileShape, Row
-from spanlab.tasks.heads import AuxiliaryLMHead, SequenceTaskHead, balanced_weights
+from spanlab.tasks.heads import AuxiliaryLMHead, Pooling, SequenceTaskHead, balanced_weights
 from spanlab.tasks.result import Mistake, Result, Scores, common_fields, empty_fields, result_id
 from spanlab.tasks.sample import Sample
 from spanlab.tasks.validation import Problem, is_label, label_problems, read_id, text_problems
@@ -51,6 +51,9 @@ class ClassificationConfig(TaskConfig):
     """balanced: labels are weighted in inverse proportion to their frequency."""
     label_smoothing: Annotated[float, AtLeast(0), Below(1)] = 0.0
     """The share of each target's probability that is spread over all labels."""
+    pooling: Pooling = "first"
+    """first: the label follows from [CLS] (of causal encoders: the last token), as published; mean: from the mean of
+    all tokens, which suits sentence encoders such as MiniLM and encoders trained without sentence pairs."""
     auxiliary_lm: Annotated[float, AtLeast(0)] = 0.0
     """The weight of an additional language model loss, on a causal encoder; GPT's is 0.5."""
 
@@ -244,6 +247,7 @@ class Classification(Task[ClassificationExample, ClassificationResult | LabelSet
             encoder,
             "labels" if self.config.multi_label else "label",
             self.fitted.labels,
+            pooling=self.config.pooling,
             smoothing=self.config.label_smoothing,
             weight_L=balanced_weights(self.fitted.label_counts) if balanced else None,
         )

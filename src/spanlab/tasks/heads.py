@@ -12,10 +12,11 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 from typing_extensions import override
 
 from spanlab.encoder import CausalLMHead, Encoder, EncoderConfig, SequenceHead, architecture_of
+from spanlab.encoder.layers import Dropout, init_weights
 from spanlab.errors import ConfigError
 from spanlab.objectives.causal_lm import causal_lm_loss
 from spanlab.objectives.objective import ObjectiveLoss, in_full_precision
@@ -101,9 +102,26 @@ def log_prior(counts: Sequence[int]) -> Tensor:
 
 # ---- heads
 
+Pooling = Literal["first", "mean"]
+"""A sequence as the state of [CLS] (of causal encoders: the last token), or as the mean over all tokens."""
+
+
+class MeanHead(nn.Module):
+    """Logits from the mean of a sequence, by one linear layer: what a sentence encoder's vectors are made for."""
+
+    def __init__(self, config: EncoderConfig, outputs: int) -> None:
+        super().__init__()
+        self.dropout = Dropout(config.dropout)
+        self.classifier = nn.Linear(config.width, outputs)
+        init_weights(self.classifier, config.init_std)
+
+    def forward(self, mean_BD: Tensor) -> Tensor:
+        """(B, L) logits."""
+        return self.classifier(self.dropout(mean_BD))  # type: ignore[no-any-return]
+
 
 class SequenceTaskHead(Head):
-    """transformers' sequence classification head with a loss; a sample is one sequence."""
+    """A sequence head with a loss: transformers' on [CLS], or a linear layer on the mean; a sample is one sequence."""
 
     weight_L: Tensor | None
 
@@ -113,30 +131,39 @@ class SequenceTaskHead(Head):
         predicts: Literal["label", "labels", "score"],
         labels: tuple[str, ...] = (),
         *,
+        pooling: Pooling = "first",
         smoothing: float = 0.0,
         weight_L: Tensor | None = None,
     ) -> None:
         """`predicts` is also the name of the target; without `labels` for a score."""
         super().__init__()
-        add_pooler(encoder)
-        self.layer = SequenceHead(encoder.config, len(labels) or 1)
+        if pooling == "first":
+            add_pooler(encoder)
+        outputs = len(labels) or 1
+        self.layer = (MeanHead if pooling == "mean" else SequenceHead)(encoder.config, outputs)
         self.predicts, self.labels, self.smoothing = predicts, labels, smoothing
         self.last = pools_last_token(encoder.config)
         self.register_buffer("weight_L", weight_L, persistent=False)
 
     @property
     @override
-    def standard(self) -> StandardHead:
+    def standard(self) -> StandardHead | None:
+        """None on the mean, which transformers' heads do not take."""
+        if isinstance(self.layer, MeanHead):
+            return None
         return StandardHead(kind="sequence", layer=self.layer, labels=self.labels)
 
     @property
     @override
     def uses_pooler(self) -> bool:
-        return self.layer.on_pooled
+        return isinstance(self.layer, SequenceHead) and self.layer.on_pooled
 
     @override
     def forward(self, encoded: Encoded) -> Tensor:
         """(S, L) logits, or (S, 1) scores."""
+        if isinstance(self.layer, MeanHead):
+            mean_BD = sums_by_sequence(encoded) / encoded.batch.lengths_B[:, None]
+            return self.layer(mean_BD.to(encoded.hidden_ND.dtype))  # type: ignore[no-any-return]
         return self.layer(pool_tokens(encoded, last=self.last), encoded.pooled_BD)  # type: ignore[no-any-return]
 
     @override

@@ -68,6 +68,16 @@ class TaskModel:
         names = (tasks,) if tasks is None or isinstance(tasks, str) else tasks
         return tuple(dict.fromkeys(map(self.name_of, names)))
 
+    def names_for(self, values: Mapping[str, Any]) -> tuple[str, ...]:
+        """The tasks whose required fields a mapping has: what `ALL` selects for an input."""
+        names = self.names_of(ALL)
+        fitting = tuple(name for name in names if self.tasks[name].shape.fits(values))
+        if not fitting:
+            needed = "; ".join(f"{name}: {', '.join(self.tasks[name].shape.required)}" for name in names)
+            given = ", ".join(map(str, values)) or "nothing"
+            raise InputError(f"no task of the model takes what is given ({given})", fix=f"the tasks need {needed}")
+        return fitting
+
     def windower(self, task: str) -> Windower:
         """How this model cuts the texts of a task into input windows."""
         return windower_for(self.encoder, self.tokenizer, self.tasks[task].config.data)

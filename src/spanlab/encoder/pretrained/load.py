@@ -146,7 +146,7 @@ def load_model(folder_or_id: str | Path, *, revision: str | None = None) -> Mode
 
 @dataclass(frozen=True, kw_only=True)
 class BaseModel:
-    """The model in the box whose encoder a folder of heads and adapters was trained with, by `base` in `spanlab.json`."""
+    """The model in the box whose encoder the heads and adapters of a folder are for: `base` in `spanlab.json`."""
 
     name: str
     sha256: str

@@ -168,6 +168,16 @@ def fitting_columns(path: str, shape: FileShape, columns: Sequence[str]) -> tupl
     return tuple(columns) if is_table and len(names) == len(columns) and not has_header else ()
 
 
+def given_fields(path: str, shape: FileShape) -> tuple[str, ...]:
+    """The fields that the first example of a file has, in order; of standard input as much as is there of it."""
+    file_format = find_format(path, shape)
+    if file_format.name == "one text a line":
+        return ("text",)
+    names = _first_names(path, file_format)
+    renamed = {alias: name for name, aliases in shape.fields.items() for alias in aliases}
+    return tuple(names if file_format.name == "JSON lines" else (renamed.get(name, name) for name in names))
+
+
 def _first_names(path: str, file_format: Format) -> Sequence[str]:
     """The cells of a file's first line, or the keys of its first object."""
     if file_format.name in {"CSV", "TSV"}:

@@ -55,6 +55,10 @@ class FileShape:
         """The required fields as text; a list of texts is joined by spaces."""
         return [self._text(values, name) for name in self.required]
 
+    def fits(self, values: Mapping[str, Any]) -> bool:
+        """Whether every required field, or one that may stand in its place, is there."""
+        return all(any(key in values for key in (name, *self.instead.get(name, ()))) for name in self.required)
+
     def _text(self, values: Mapping[str, Any], required: str) -> str:
         names = (required, *self.instead.get(required, ()))
         value = next((values[name] for name in names if values.get(name) is not None), None)

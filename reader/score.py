@@ -1,0 +1,131 @@
+"""Measure the reader on data that it was never trained on, and write its card.
+
+    python -m reader.score --data DIR --runs DIR [--model reader] [--threads 1] [--card FILE]
+
+Enters: the shipped model and the test files of `reader.train`. Leaves: `scores.json` in the folder of the runs, and the
+model card: the text of `card.md` with the table of scores in place. A task whose scores are there already is measured
+again only if its weights have changed.
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from reader.assemble import BOX, CARD
+from reader.span_data import CONLL2003_TYPES
+from spanlab.atomic_io import sha256_of, write_atomically, write_json
+from spanlab.inference.load import load
+from spanlab.inference.predictor import Predictor
+from spanlab.tasks.config import TaskDataConfig
+from spanlab.tasks.examples import read_labelled
+
+Metrics = dict[str, float]
+TEMPLATE = Path(__file__).with_name("card.md")
+ROWS: tuple[tuple[str, str, str, str], ...] = (
+    ("qa", "squad1_test.jsonl", "SQuAD 1.1 dev, first 1,000 questions", "f1"),
+    ("qa", "squad2_test.jsonl", "SQuAD 2.0 dev, articles not trained on", "f1"),
+    ("qa", "squad2_test.jsonl", "… never answering would have", "never_answering_f1"),
+    ("qa", "almanac_test.jsonl", "almanac test, questions with an answer", "has_answer_f1"),
+    ("entities", "almanac_test.jsonl", "almanac test, eight types", "f1"),
+    ("entities", "conll2003_test.jsonl", "CoNLL-2003 dev, PER, LOC and ORG", "f1"),
+    ("coref", "litbank_test.conll", "LitBank test, CoNLL F1 without singletons", "conll_f1_without_singletons"),
+    ("coref", "litbank_test.conll", "… with singletons", "conll_f1"),
+    ("coref", "gap.dev.tsv", "GAP dev, F1 (TRUE for every name: 62.1)", "f1"),
+    ("coref", "gap.dev.tsv", "… bias, feminine over masculine F1", "bias"),
+    ("relations", "almanac_test.jsonl", "almanac test, F1 with entities found by the model", "f1"),
+    ("summary", "almanac_test.jsonl", "almanac test, key sentence, ROUGE-1", "rouge1"),
+    ("summary", "scitldr_test.jsonl", "SciTLDR dev, ROUGE-1 against the labelled sentences", "rouge1"),
+    ("sentiment", "sst2_test.jsonl", "SST-2 dev, accuracy", "accuracy"),
+    ("topic", "almanac_test.jsonl", "almanac test, nine topics, accuracy", "accuracy"),
+    ("similarity", "STS-B", "STS-B dev, Spearman times 100", "spearman"),
+)
+"""Task, test file, what it is, and the metric, in the order of the card."""
+PLACES = {"gap.dev.tsv": "coref/gap.dev.tsv", "STS-B": "pairs/STS-B/dev.tsv"}
+"""Test files that are used as published, in the folder of data sets."""
+
+
+def measure(model: Predictor, task: str, path: Path) -> Metrics:
+    """The metrics of a task on a test file."""
+    if task == "entities" and path.name == "conll2003_test.jsonl":
+        return _score_mapped(model, task, path)
+    metrics = dict(model.evaluate(str(path), task=task).metrics)
+    if task == "qa":
+        rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        metrics["never_answering_f1"] = 100 * sum(not row["answers"] for row in rows) / len(rows)
+    if task == "similarity":
+        metrics["spearman"] *= 100
+    return metrics
+
+
+def _score_mapped(model: Predictor, task: str, path: Path) -> Metrics:
+    """Entities of the types that CoNLL-2003 knows; of nested ones the outermost, as it has no others."""
+    chosen = model.model.tasks[task]
+    labelled = read_labelled(type(chosen), str(path), TaskDataConfig())
+    results = []
+    for result in model.predict_rows(labelled.rows, task=task):
+        spans = [span for span in result.spans if span.label in CONLL2003_TYPES]
+        results.append(replace(result, spans=tuple(_outermost(spans))))
+    return dict(chosen.score(labelled.examples, results).metrics)
+
+
+def _outermost(spans: Iterable[Any]) -> list[Any]:
+    kept: list[Any] = []
+    for span in sorted(spans, key=lambda span: (span.start, -span.end)):
+        if not kept or span.start >= kept[-1].end:
+            kept.append(span)
+    return kept
+
+
+def measure_all(model: Predictor, *, data: Path, runs: Path) -> dict[str, dict[str, Any]]:
+    """The metrics by task and test file; those measured before with the same weights are kept."""
+    path = runs / "scores.json"
+    scores: dict[str, dict[str, Any]] = json.loads(path.read_text()) if path.is_file() else {}
+    for task, file in dict.fromkeys((task, file) for task, file, _, _ in ROWS):
+        source = data / PLACES[file] if file in PLACES else runs / "data" / task / file
+        weights = runs / task / "model/heads.safetensors"
+        version = sha256_of(weights) if weights.is_file() else ""
+        done = scores.get(task, {}).get(file)
+        if done is not None and done["weights"] == version:
+            continue
+        start = time.perf_counter()
+        metrics = measure(model, task, source)
+        scores.setdefault(task, {})[file] = {
+            "weights": version,
+            "seconds": round(time.perf_counter() - start, 1),
+            "metrics": metrics,
+        }
+        write_json(path, scores)
+        print(task, file, {name: round(value, 2) for name, value in metrics.items()}, flush=True)  # noqa: T201
+    return scores
+
+
+def table(scores: Mapping[str, Mapping[str, Any]]) -> str:
+    """The scores as rows of Markdown."""
+    lines = ["| task | measured on | score |", "|---|---|---|"]
+    for task, file, title, metric in ROWS:
+        value = scores[task][file]["metrics"][metric]
+        lines.append(
+            f"| `{task}` | {title} | {value:.2f} |" if metric == "bias" else f"| `{task}` | {title} | {value:.1f} |"
+        )
+    return "\n".join(lines)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True, help="folder of the data sets")
+    parser.add_argument("--runs", type=Path, required=True, help="folder of the runs of reader.train")
+    parser.add_argument("--model", default="reader")
+    parser.add_argument("--card", type=Path, default=BOX / CARD, help="the card to write")
+    options = parser.parse_args(arguments)
+    scores = measure_all(load(options.model, device="cpu"), data=options.data, runs=options.runs)
+    card = TEMPLATE.read_text(encoding="utf-8").replace("{scores}", table(scores))
+    write_atomically(options.card, card.encode())
+
+
+if __name__ == "__main__":
+    main()
