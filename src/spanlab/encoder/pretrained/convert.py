@@ -83,9 +83,7 @@ def _write_over_base(model: Model, source: Path, new: Path, base: str) -> None:
     theirs, ours = load_model(folder).encoder.state_dict(), model.encoder.state_dict()
     if theirs.keys() != ours.keys() or not all(torch.equal(theirs[name], ours[name]) for name in theirs):
         cause = f"its encoder is not that of {base}, so its heads cannot do without it"
-        raise InputError(
-            cause, path=source, fix=f"add tasks to {base} by finetune --add, which leaves the encoder as it is"
-        )
+        raise InputError(cause, path=source, fix=f"add tasks with spanlab finetune TASK --model {base} --add")
     if not model.tasks:
         raise InputError("the model has no tasks with weights of their own", path=source, fix="leave out --base")
     heads = {
