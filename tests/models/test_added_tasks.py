@@ -9,7 +9,7 @@ import torch
 
 import spanlab
 from spanlab.encoder.pretrained import load_model
-from spanlab.errors import ConfigError
+from spanlab.errors import ConfigError, InputError
 from tests.cli.run import run_here
 
 BASE = "spanbert-mini-en"
@@ -138,7 +138,7 @@ def test_all_is_every_task_that_takes_the_input(light: Path, tmp_path: Path) -> 
     assert alone["qa"].to_dict() == both["qa"].to_dict()  # a question without a context is asked of the text
     assert set(model.predict(TEXT, task="all")[0]) == {"label"}
     assert model.predict([], task="all") == []
-    with pytest.raises(spanlab.SpanlabError, match=r"no task of the model takes what is given \(title\)"):
+    with pytest.raises(InputError, match=r"no task of the model takes what is given \(title\)"):
         model.predict({"title": "x"}, task="all")
     (tmp_path / "texts.txt").write_text(f"{TEXT}\n")
     (tmp_path / "asked.jsonl").write_text(json.dumps(QUESTION) + "\n")
