@@ -145,4 +145,4 @@ def test_all_is_every_task_that_takes_the_input(light: Path, tmp_path: Path) -> 
     for name, tasks in (("texts.txt", {"label"}), ("asked.jsonl", {"label", "qa"})):
         done = run_here("predict", str(light), "--task", "all", "--input", str(tmp_path / name), "--json")
         assert done.returncode == 0, done.stderr
-        assert tasks <= set(json.loads(done.stdout)), done.stdout
+        assert tasks == set(json.loads(done.stdout)["tasks"]), done.stdout
