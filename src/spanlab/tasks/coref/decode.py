@@ -15,55 +15,41 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spanlab.arrays import Integers
+from spanlab.tasks.coref.agreement import link_in_agreement
 from spanlab.tasks.coref.data import Cluster, Mention
+from spanlab.tasks.coref.links import Links, follow_links
 from spanlab.tasks.coref.pronouns import gender, is_pronoun
 from spanlab.tasks.sample import Arrays
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Links:
-    """The head's output for one document, on the host."""
-
-    kept: Integers
-    """(M,) the indices of the kept candidates, in the order of the text."""
-    mention_scores: NDArray[np.float32]
-    """(M,) logits of being a mention."""
-    antecedents: Integers
-    """(M,) the index, among the kept, of each one's antecedent; -1 for none."""
-    link_scores: NDArray[np.float32]
-    """(M,) the probability of that choice."""
-    index: Integers
-    """(M, K) the antecedents that were scored."""
-    scores: NDArray[np.float32]
-    """(M, K) their scores; 0 is that of having none, minus infinity where there is no antecedent."""
-
-
-def follow_links(antecedents: Integers) -> Integers:
-    """(M,) the first mention of each one's chain; an antecedent is an earlier mention, or -1."""
-    roots = np.arange(len(antecedents))
-    for mention, antecedent in enumerate(antecedents.tolist()):
-        if antecedent >= 0:
-            roots[mention] = roots[antecedent]
-    return roots
-
-
 def build_clusters(
-    text: str, features: Arrays, links: Links, *, singletons: bool, pronoun_threshold: float | None = None
+    text: str,
+    features: Arrays,
+    links: Links,
+    *,
+    singletons: bool,
+    pronoun_threshold: float | None = None,
+    agreement: bool = False,
 ) -> tuple[tuple[Cluster, ...], tuple[float, ...], tuple[Mention, ...]]:
     """Clusters of all linked mentions, their scores, and their mentions in the order of the text.
 
     With `singletons` also of those that link to nothing and were given, or are more probably a mention than not.
-    Without `pronoun_threshold`, pronouns are treated like all other mentions.
+    Without `pronoun_threshold`, pronouns are treated like all other mentions. With `agreement`, a mention joins only a
+    cluster whose names and gender it agrees with.
     """
     starts: Integers = features["starts"][links.kept].astype(np.int64)
     ends: Integers = features["ends"][links.kept].astype(np.int64)
     is_mention = features["given"][links.kept].astype(bool) | (links.mention_scores > 0)
-    if pronoun_threshold is None:
-        roots = follow_links(links.antecedents)
-    else:
-        pronouns = _Pronouns.of(text, starts.astype(np.int64), ends.astype(np.int64), is_mention)
+    pronouns = _Pronouns.of(text, starts, ends, is_mention)
+    if agreement:
+        spelled = [text[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+        least_M = np.where(pronouns.genders > 0, pronoun_threshold or 0.0, 0.0).astype(np.float32)
+        links = link_in_agreement(links, spelled, least_M)
+    elif pronoun_threshold is not None:
         links = _link_pronouns(links, pronouns, pronoun_threshold)
-        roots = _join_pronouns(follow_links(links.antecedents), links, pronouns, pronoun_threshold)
+    roots = follow_links(links.antecedents)
+    if pronoun_threshold is not None:
+        roots = _join_pronouns(roots, links, pronouns, pronoun_threshold)
     is_linked = np.bincount(roots, minlength=len(roots))[roots] > 1
     chosen = np.flatnonzero(is_linked | (singletons & is_mention))
     cluster_of_root: dict[int, int] = {}

@@ -39,7 +39,7 @@ from spanlab.tasks.coref.antecedents import (
     with_none,
 )
 from spanlab.tasks.coref.config import CorefLayers
-from spanlab.tasks.coref.decode import Links
+from spanlab.tasks.coref.links import Links
 from spanlab.tasks.sample import Sample, SampleBatch, TensorBatch
 from spanlab.tasks.spans.pruning import without_conflicts
 from spanlab.tasks.spans.representation import Spans, tokens_of

@@ -30,8 +30,9 @@ from spanlab.tasks.coref.data import (
     example_problems,
     parse_example,
 )
-from spanlab.tasks.coref.decode import Links, build_clusters
+from spanlab.tasks.coref.decode import build_clusters
 from spanlab.tasks.coref.heads import CorefHead
+from spanlab.tasks.coref.links import Links
 from spanlab.tasks.coref.pronouns import gender
 from spanlab.tasks.coref.samples import (
     Candidates,
