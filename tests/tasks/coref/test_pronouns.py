@@ -9,8 +9,8 @@ import pytest
 from spanlab.tasks.base import FittedState
 from spanlab.tasks.coref.config import SMALL
 from spanlab.tasks.coref.data import GapQuestion
-from spanlab.tasks.coref.links import Links
 from spanlab.tasks.coref.decode import build_clusters
+from spanlab.tasks.coref.links import Links
 from spanlab.tasks.coref.task import THRESHOLD, Coreference
 from spanlab.tasks.sample import Sample
 from tests.tasks.making import read

@@ -15,9 +15,9 @@ from spanlab.errors import ConfigError, InputError
 from spanlab.finetuning.batches import TaskBatches
 from spanlab.finetuning.config import resolve_config
 from spanlab.tasks.coref.config import SMALL, CorefConfig, CorefLayers
-from spanlab.tasks.coref.links import Links
 from spanlab.tasks.coref.decode import follow_links
 from spanlab.tasks.coref.heads import CorefHead, plan_rows, spelling_keys
+from spanlab.tasks.coref.links import Links
 from spanlab.tasks.coref.task import Coreference
 from spanlab.tasks.formats.row import Row
 from spanlab.tasks.network import encode_samples

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from spanlab.tasks.coref.links import Links
+from spanlab.tasks.coref.links import Links, antecedent_probabilities
 from spanlab.tasks.coref.pronouns import gender, is_pronoun
 
 _TITLES = {
@@ -82,7 +82,7 @@ def link_in_agreement(links: Links, mentions: Sequence[str], least_M: NDArray[np
     order_MK = np.argsort(-links.scores, axis=1, kind="stable")
     antecedents, link_scores = np.full(len(mentions), -1, np.int64), np.zeros(len(mentions), np.float32)
     entities: list[_Entity] = []
-    probabilities_MK = _probabilities(links.scores)
+    probabilities_MK = antecedent_probabilities(links.scores)
     for mention, spelled in enumerate(mentions):
         features, entity = features_of(spelled), None
         for slot in order_MK[mention].tolist():
@@ -100,11 +100,3 @@ def link_in_agreement(links: Links, mentions: Sequence[str], least_M: NDArray[np
         entity.add(features)
         entities.append(entity)
     return replace(links, antecedents=antecedents, link_scores=link_scores)
-
-
-def _probabilities(scores_MK: NDArray[np.float32]) -> NDArray[np.float32]:
-    """(M, K) of each antecedent, where having none scores 0."""
-    highest_M1 = np.maximum(scores_MK.max(axis=1, keepdims=True, initial=0.0), 0.0)
-    exponents_MK = np.exp(scores_MK - highest_M1)
-    total_M1 = exponents_MK.sum(axis=1, keepdims=True) + np.exp(-highest_M1)
-    return (exponents_MK / total_M1).astype(np.float32)

@@ -79,6 +79,11 @@ class CorefConfig(TaskConfig):
     """Property of a pair: whether the speaker is the same; None: if the training data has speakers."""
     genres: bool | None = None
     """Property of a pair: the genre; None: if the training data has genres."""
+    pronoun_reach: Annotated[int, AtLeast(0), AtMost(1_000_000)] = 0
+    """How many tokens back a pronoun may find its antecedent; 0: any number, as published. Without a limit, the same
+    pronouns of a book become one person."""
+    agreement: bool = False
+    """Whether a mention joins only a cluster whose names and gender it agrees with (in English); not in the paper."""
     mention_loss: Annotated[float, AtLeast(0)] = 1.0
     """The weight of the loss of mention scores, which needs singletons in the training data."""
     data: TaskDataConfig = field(default_factory=lambda: TaskDataConfig(length=384))

@@ -216,6 +216,8 @@ class Coreference(Task[CorefExample, CorefResult]):
             links,
             singletons=bool(self.config.singletons),
             pronoun_threshold=self.fitted.thresholds.get(THRESHOLD),
+            pronoun_reach=self.config.pronoun_reach,
+            agreement=self.config.agreement,
         )
         return CorefResult(
             id=result_id(index, example.id),
