@@ -1,9 +1,8 @@
-"""What keeps people apart over a book: the reach of pronouns, and links that agree with the whole cluster."""
+"""What keeps people apart over a book: the reach of pronouns."""
 
 import numpy as np
 import pytest
 
-from spanlab.tasks.coref.agreement import Features, features_of, link_in_agreement
 from spanlab.tasks.coref.decode import build_clusters
 from spanlab.tasks.coref.links import Links, antecedent_probabilities
 
@@ -56,53 +55,6 @@ def test_a_pronoun_reaches_only_so_far_back_and_a_name_any_distance() -> None:
     assert clusters(mentions, far, gap=100, pronoun_reach=150) == [["Ann", "she", "Ann"]]
     assert clusters(mentions, far, gap=100, pronoun_reach=200) == [["Ann", "she", "Ann", "she"]]
     assert clusters(mentions, scores, gap=100, pronoun_reach=99) == [["Ann", "Ann"]]
-
-
-@pytest.mark.parametrize(
-    ("mention", "expected"),
-    [
-        ("she", Features(gender="feminine")),
-        ("it", Features()),
-        ("Mr. Bennet", Features(gender="masculine", name=frozenset({"bennet"}))),
-        ("Elizabeth Bennet", Features(name=frozenset({"elizabeth", "bennet"}))),
-        ("the Duke of York", Features(name=frozenset({"duke", "york"}))),
-        ("his mother", Features()),
-        ("Mother", Features(gender="feminine")),
-        ("the old man", Features()),
-        ("...", Features()),
-    ],
-)
-def test_what_a_mention_says(mention: str, expected: Features) -> None:
-    assert features_of(mention) == expected
-
-
-def test_a_link_must_agree_with_the_whole_cluster() -> None:
-    mentions = ["Elizabeth", "she", "Jane", "she", "Jane"]
-    scores = [[], [4.0], [NONE, 2.0], [1.0, 2.0, 3.0], [NONE, 1.0, 3.0, 4.0]]
-    assert clusters(mentions, scores) == [mentions]  # one wrong link, and both are one
-    assert clusters(mentions, scores, agreement=True) == [["Elizabeth", "she"], ["Jane", "she", "Jane"]]
-
-
-def test_genders_and_names_that_contradict_are_kept_apart() -> None:
-    assert clusters(["Mr. Bennet", "she"], [[], [3.0]], agreement=True) == []
-    assert clusters(["Mr. Bennet", "Mrs. Bennet"], [[], [3.0]], agreement=True) == []
-    assert clusters(["Mr. Bennet", "Bennet", "he"], [[], [3.0], [1.0, 2.0]], agreement=True) == [
-        ["Mr. Bennet", "Bennet", "he"]
-    ]
-    assert clusters(["Tom Sawyer", "Tom", "Sawyer"], [[], [3.0], [2.0, 2.5]], agreement=True) == [
-        ["Tom Sawyer", "Tom", "Sawyer"]
-    ]
-
-
-def test_the_next_best_antecedent_that_agrees_is_taken() -> None:
-    names = ["Tom", "Anna", "he"]
-    chosen = link_in_agreement(links([[], [-1.0], [1.0, -2.0]]), names, np.zeros(3, np.float32))
-    assert chosen.antecedents.tolist() == [-1, -1, 0]
-    weights = np.exp([0.0, 1.0, -2.0])
-    assert chosen.link_scores[2] == pytest.approx(weights[1] / weights.sum())
-    mentions = ["Mr. Hill", "Mrs. Hill", "her"]
-    chosen = link_in_agreement(links([[], [NONE], [5.0, 2.0]]), mentions, np.zeros(3, np.float32))
-    assert chosen.antecedents.tolist() == [-1, -1, 1]
 
 
 def test_without_options_nothing_changes() -> None:

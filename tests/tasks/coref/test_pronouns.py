@@ -45,7 +45,8 @@ def arrays(text: str, mentions: list[str], scores: list[list[float]]) -> tuple[d
         index=np.tile(np.arange(count), (count, 1)),
         scores=score_MK,
     )
-    return {"starts": starts_M, "ends": ends_M, "given": np.zeros(count, bool)}, links
+    features = {"starts": starts_M, "ends": ends_M, "first": starts_M, "given": np.zeros(count, bool)}
+    return features, links
 
 
 def test_a_pronoun_links_above_its_own_threshold() -> None:

@@ -82,8 +82,6 @@ class CorefConfig(TaskConfig):
     pronoun_reach: Annotated[int, AtLeast(0), AtMost(1_000_000)] = 0
     """How many tokens back a pronoun may find its antecedent; 0: any number, as published. Without a limit, the same
     pronouns of a book become one person."""
-    agreement: bool = False
-    """Whether a mention joins only a cluster whose names and gender it agrees with (in English); not in the paper."""
     mention_loss: Annotated[float, AtLeast(0)] = 1.0
     """The weight of the loss of mention scores, which needs singletons in the training data."""
     data: TaskDataConfig = field(default_factory=lambda: TaskDataConfig(length=384))
@@ -104,6 +102,7 @@ class CorefConfig(TaskConfig):
 
 SMALL = CorefConfig(
     coref="small",
+    pronoun_reach=800,
     layers=CorefLayers(
         inner_width=256,
         span=SpanConfig(max_width=15),

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spanlab.arrays import Integers
-from spanlab.tasks.coref.agreement import link_in_agreement
 from spanlab.tasks.coref.data import Cluster, Mention
 from spanlab.tasks.coref.links import Links, follow_links
 from spanlab.tasks.coref.pronouns import gender, is_pronoun
@@ -30,31 +29,27 @@ def build_clusters(
     singletons: bool,
     pronoun_threshold: float | None = None,
     pronoun_reach: int = 0,
-    agreement: bool = False,
 ) -> tuple[tuple[Cluster, ...], tuple[float, ...], tuple[Mention, ...]]:
     """Clusters of all linked mentions, their scores, and their mentions in the order of the text.
 
     With `singletons` also of those that link to nothing and were given, or are more probably a mention than not.
-    Without `pronoun_threshold`, pronouns are treated like all other mentions. Pronouns find an
-    antecedent at most `pronoun_reach` tokens back; 0 is any distance. With `agreement`, a mention joins only a cluster
-    whose names and gender it agrees with.
+    Without `pronoun_threshold`, pronouns are treated like all other mentions. Pronouns find an antecedent at most
+    `pronoun_reach` tokens back; 0 is any distance.
     """
     starts: Integers = features["starts"][links.kept].astype(np.int64)
     ends: Integers = features["ends"][links.kept].astype(np.int64)
     is_mention = features["given"][links.kept].astype(bool) | (links.mention_scores > 0)
     pronouns = _Pronouns.of(text, starts, ends, is_mention)
-    spelled = [text[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
     if pronoun_reach:
+        spelled = (text[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True))
         reach_M = np.where([is_pronoun(mention) for mention in spelled], pronoun_reach, np.iinfo(np.int64).max)
         links = links.within(features["first"][links.kept].astype(np.int64), reach_M)
-    if agreement:
-        least_M = np.where(pronouns.genders > 0, pronoun_threshold or 0.0, 0.0).astype(np.float32)
-        links = link_in_agreement(links, spelled, least_M)
-    elif pronoun_threshold is not None:
-        links = _link_pronouns(links, pronouns, pronoun_threshold)
-    roots = follow_links(links.antecedents)
     if pronoun_threshold is not None:
-        roots = _join_pronouns(roots, links, pronouns, pronoun_threshold)
+        pronouns = _Pronouns.of(text, starts, ends, is_mention)
+        links = _link_pronouns(links, pronouns, pronoun_threshold)
+        roots = _join_pronouns(follow_links(links.antecedents), links, pronouns, pronoun_threshold)
+    else:
+        roots = follow_links(links.antecedents)
     is_linked = np.bincount(roots, minlength=len(roots))[roots] > 1
     chosen = np.flatnonzero(is_linked | (singletons & is_mention))
     cluster_of_root: dict[int, int] = {}

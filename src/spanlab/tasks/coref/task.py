@@ -217,7 +217,6 @@ class Coreference(Task[CorefExample, CorefResult]):
             singletons=bool(self.config.singletons),
             pronoun_threshold=self.fitted.thresholds.get(THRESHOLD),
             pronoun_reach=self.config.pronoun_reach,
-            agreement=self.config.agreement,
         )
         return CorefResult(
             id=result_id(index, example.id),
