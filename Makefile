@@ -11,9 +11,10 @@ PINS := $(shell (echo $(EXTRAS); cat constraints.txt; sed -n '/^dependencies/,/^
 STAMP := $(VENV)/.pins-$(PINS)
 WORKERS ?= auto
 BOX := src/spanlab/models/spanbert-mini-en
+DATA ?= ../shared/data
 
 .DEFAULT_GOAL := help
-.PHONY: help setup quickstart examples test test-all test-avx2 lint format bench docs box clean
+.PHONY: help setup quickstart examples test test-all test-avx2 lint format bench docs box reader clean
 
 help: ## Show what can be done here
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -70,6 +71,11 @@ docs: $(STAMP) ## Build the documentation into site/
 box: $(STAMP) ## Put the trained model of a run into the package: make box RUN=runs/spanbert-mini-en
 	$(BIN)/spanlab convert $(RUN) --compact --overwrite --out $(BOX)
 	cd $(BOX) && sha256sum *.json *.safetensors vocab.txt > SHA256SUMS
+
+reader: $(STAMP) ## Train the bundled reader again from public data sets, and measure it: make reader DATA=folder
+	$(BIN)/python -m reader_training.train --data $(DATA) --out runs/reader
+	$(BIN)/python -m reader_training.assemble --runs runs/reader
+	$(BIN)/python -m reader_training.score --data $(DATA) --runs runs/reader
 
 clean: ## Remove the virtual environment and everything built
 	rm -rf $(VENV) quickstart own-text site dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis

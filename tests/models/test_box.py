@@ -51,13 +51,38 @@ def test_the_packaged_minilm_is_the_known_one(minilm: Path) -> None:
 def test_without_the_extra_its_command_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(the_minilm, "find_spec", lambda name: None)
-    with pytest.raises(InputError, match=r"^MiniLM is not installed; use pip install 'spanlab\[minilm\]'$"):
-        locate_model("minilm")
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    problem = r"^MiniLM is not installed, and the hub does not answer; use pip install 'spanlab\[minilm\]'$"
+    for name in ("minilm", "reader"):
+        with pytest.raises(InputError, match=problem):
+            spanlab.load(name)
     listed = json.loads(run_here("models", "--json").stdout)["models"]
     assert next(model for model in listed if model["name"] == "minilm")["folder"] is None
     shown = run_here("models").stdout
     assert "not installed" in shown
     assert "pip install 'spanlab[minilm]'" in shown
+
+
+def test_without_the_extra_it_comes_from_the_hub_if_it_is_the_published_one(
+    minilm: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked = []
+
+    def download(repository: str, *, revision: str, allow_patterns: list[str]) -> str:
+        asked.append((repository, revision))
+        assert {"config.json", "model.safetensors", "tokenizer.json"} <= set(allow_patterns)
+        return str(tmp_path / "hub")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(the_minilm, "find_spec", lambda name: None)
+    monkeypatch.setattr("huggingface_hub.snapshot_download", download)
+    shutil.copytree(minilm, tmp_path / "hub")
+    assert locate_model("minilm") == tmp_path / "hub"
+    assert asked == [(the_minilm.HUB_ID, the_minilm.REVISION)]
+    (tmp_path / "hub" / "model.safetensors").write_bytes(b"something else")
+    with pytest.raises(InputError, match="is not the published file"):
+        locate_model("minilm")
 
 
 @pytest.fixture

@@ -4,6 +4,14 @@ A model of our own is a folder here, with compact weights; another is in a packa
 another large library is imported, so that any loader, and the help of any command, may ask for a name.
 """
 
-from spanlab.models.box import ELSEWHERE, NAMES, WHAT_A_MODEL_IS, BundledModel, folder_of, list_models
+from spanlab.models.box import (
+    ELSEWHERE,
+    NAMES,
+    WHAT_A_MODEL_IS,
+    BundledModel,
+    bundled_folder,
+    folder_of,
+    list_models,
+)
 
-__all__ = ["ELSEWHERE", "NAMES", "WHAT_A_MODEL_IS", "BundledModel", "folder_of", "list_models"]
+__all__ = ["ELSEWHERE", "NAMES", "WHAT_A_MODEL_IS", "BundledModel", "bundled_folder", "folder_of", "list_models"]

@@ -68,6 +68,18 @@ class BundledModel:
 
 _MODELS = (
     BundledModel(
+        name="reader",
+        task="answers questions, finds entities, coreference and relations, picks the main sentence, tells sentiment "
+        "and topic, embeds texts",
+        base="heads and adapters over minilm, which it needs; English",
+        parameters=0,
+        scores={},
+        data_licence="SQuAD (CC BY-SA), LitBank and WNUT-17 (CC BY), SciTLDR (Apache-2.0), SST-2 (GLUE's terms), "
+        "CoNLL04 (not stated), the almanac",
+        purpose="spans out of English text at once: spanlab predict reader --task qa|entities|coref|relations|…",
+        encoder_of="minilm",
+    ),
+    BundledModel(
         name="spanbert-mini-en",
         task="fills masks (MLM and SBO heads), embeds texts",
         base="SpanBERT on ModernBERT's architecture: 4 layers of 256, 12,288 cased WordPieces, English",
@@ -114,15 +126,20 @@ def list_models() -> tuple[BundledModel, ...]:
 def folder_of(name: str) -> Path | None:
     """The folder that a name in the box stands for; None for any other name.
 
-    A folder of that name here comes first, with a warning. Raises with the command that installs the model if its
-    files are not there.
+    A model, run or tokenizer folder of that name here comes first, with a warning. Raises with the command that installs the
+    model if its files are not there.
     """
     if name not in _BY_NAME:
         return None
-    if Path(name).is_dir():
+    if any((Path(name) / file).is_file() for file in ("config.json", "model/config.json", "tokenizer.json")):
         remark = f"'{name}' is a folder here, and is used instead of the model of that name in `spanlab models`"
         warnings.warn(LoadWarning(f"{remark}; ./{name} says so without this note"), stacklevel=3)
         return Path(name)
+    return bundled_folder(name)
+
+
+def bundled_folder(name: str) -> Path:
+    """The folder of a model in the box, whatever is in the current directory; raises if its files are not there."""
     model = _BY_NAME[name]
     if model.extra is not None:
         folder, problem = find_minilm() if minilm_folder() is not None else minilm_from_hub()

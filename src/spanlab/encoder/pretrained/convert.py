@@ -14,10 +14,10 @@ from spanlab.config import to_mapping
 from spanlab.encoder.pretrained import tensor_files
 from spanlab.encoder.pretrained.checked_weights import check_finite
 from spanlab.encoder.pretrained.load import BaseModel, Model, base_of, load_model
-from spanlab.encoder.pretrained.locate import locate_model
 from spanlab.encoder.pretrained.save import copy_tokenizer, mark_compact, refuse_compact, save_model
 from spanlab.encoder.transformers_encoder import TransformersEncoder
 from spanlab.errors import InputError
+from spanlab.models import bundled_folder
 from spanlab.strict_parsing import read_json
 
 _CARD = "README.md"
@@ -78,7 +78,7 @@ def _rewrite(source: Path, new: Path, *, compact: bool) -> None:
 
 def _write_over_base(model: Model, source: Path, new: Path, base: str) -> None:
     """The tasks of a model in fp16, with the name of the model in the box that they were added to."""
-    folder = locate_model(base)
+    folder = bundled_folder(base)
     weights = folder / tensor_files.SINGLE_FILES[0]
     theirs, ours = load_model(folder).encoder.state_dict(), model.encoder.state_dict()
     if theirs.keys() != ours.keys() or not all(torch.equal(theirs[name], ours[name]) for name in theirs):

@@ -57,7 +57,7 @@ from spanlab.encoder.pretrained.locate import locate_model
 from spanlab.encoder.pretrained.translate import State, encoder_rules, normalise, to_ours
 from spanlab.encoder.pretrained.vocabulary import check_tokenizer_fits
 from spanlab.errors import ConfigError, LoadWarning, MissingHeadError, WeightsError, did_you_mean
-from spanlab.models import NAMES, folder_of
+from spanlab.models import NAMES, bundled_folder
 from spanlab.strict_parsing import read_json
 
 HeadSettings = Mapping[str, Mapping[str, Any]]
@@ -154,14 +154,14 @@ class BaseModel:
 
     def find(self, path: Path) -> Path:
         """Its folder; raises, with the `path` that names it, if it is another model, or not installed."""
-        folder = folder_of(self.name) if self.name in NAMES else None
-        if folder is None:
+        if self.name not in NAMES:
             cause = f"'base' is '{self.name}'{did_you_mean(self.name, NAMES)}, no model of `spanlab models`"
             raise ConfigError(cause, path=path, fix="use a SpanLab that has it")
+        folder = bundled_folder(self.name)
         weights = folder / tensor_files.SINGLE_FILES[0]
         if not weights.is_file() or sha256_of(weights) != self.sha256:
             cause = f"its heads were trained with other weights than those of {folder}"
-            raise ConfigError(cause, path=path, fix=f"use the {self.name} that comes with SpanLab, not another folder")
+            raise ConfigError(cause, path=path, fix=f"use the SpanLab whose {self.name} it was trained with")
         return folder
 
 

@@ -10,8 +10,8 @@ import random
 import tarfile
 from pathlib import Path
 
-from reader.qa_data import write_rows
-from reader.span_data import Row, almanac_rows
+from reader_training.qa_data import write_rows
+from reader_training.span_data import Row, almanac_rows
 from spanlab.tasks.config import TaskDataConfig
 from spanlab.tasks.coref.task import Coreference
 from spanlab.tasks.examples import read_labelled

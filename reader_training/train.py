@@ -1,6 +1,6 @@
 """Train the tasks of the reader, each as a head and adapters on the same frozen MiniLM.
 
-    python -m reader.train --data DIR --out DIR [--only qa,coref] [--threads 1]
+    python -m reader_training.train --data DIR --out DIR [--only qa,coref] [--threads 1]
 
 Each task is one run of `spanlab finetune --add`, in OUT/TASK, from files in OUT/data/TASK. A run that was stopped is
 resumed; one that is finished is left alone.
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from reader import qa_data, span_data, text_data
+from reader_training import qa_data, span_data, text_data
 from spanlab.training.run_folder import RunFolder
 
 BASE = "minilm"

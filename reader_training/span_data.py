@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from reader.qa_data import write_rows
+from reader_training.qa_data import write_rows
 from spanlab.samples import load
 from spanlab.samples.export import Selection, export
 from spanlab.tasks.config import TaskDataConfig

@@ -1,10 +1,10 @@
 """Put the trained tasks of the reader into one model, and write it as the folder that comes with the package.
 
-    python -m reader.assemble --runs DIR [--out src/spanlab/models/reader]
+    python -m reader_training.assemble --runs DIR [--out src/spanlab/models/reader]
 
-Enters: the runs of `reader.train`. Leaves: heads and adapters of all tasks in fp16, without MiniLM's own weights, and
-the hashes of the files. `similarity` is MiniLM as it is: a head without weights. The card, `README.md`, is written by
-`reader.score`.
+Enters: the runs of `reader_training.train`. Leaves: heads and adapters of all tasks in fp16, without MiniLM's own
+weights, and the hashes of the files. `similarity` is MiniLM as it is: a head without weights. The card, `README.md`, is
+written by `reader_training.score`.
 """
 
 import argparse
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from reader.train import BASE, TASKS
+from reader_training.train import BASE, TASKS
 from spanlab.atomic_io import sha256_of, write_atomically
 from spanlab.encoder.pretrained.convert import convert_folder
 from spanlab.tasks.base import FittedState

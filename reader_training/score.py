@@ -1,10 +1,10 @@
 """Measure the reader on data that it was never trained on, and write its card.
 
-    python -m reader.score --data DIR --runs DIR [--model reader] [--threads 1] [--card FILE]
+    python -m reader_training.score --data DIR --runs DIR [--model reader] [--threads 1] [--card FILE]
 
-Enters: the shipped model and the test files of `reader.train`. Leaves: `scores.json` in the folder of the runs, and the
-model card: the text of `card.md` with the table of scores in place. A task whose scores are there already is measured
-again only if its weights have changed.
+Enters: the shipped model and the test files of `reader_training.train`. Leaves: `scores.json` in the folder of the runs,
+and the model card: the text of `card.md` with the table of scores in place. A task whose scores are there already is
+measured again only if its weights have changed.
 """
 
 import argparse
@@ -15,8 +15,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from reader.assemble import BOX, CARD
-from reader.span_data import CONLL2003_TYPES
+from reader_training.assemble import BOX, CARD
+from reader_training.span_data import CONLL2003_TYPES
 from spanlab.atomic_io import sha256_of, write_atomically, write_json
 from spanlab.inference.load import load
 from spanlab.inference.predictor import Predictor
