@@ -126,8 +126,8 @@ def list_models() -> tuple[BundledModel, ...]:
 def folder_of(name: str) -> Path | None:
     """The folder that a name in the box stands for; None for any other name.
 
-    A model, run or tokenizer folder of that name here comes first, with a warning. Raises with the command that installs
-    the model if its files are not there.
+    A model, run or tokenizer folder of that name here comes first, with a warning. Raises with the command that
+    installs the model if its files are not there.
     """
     if name not in _BY_NAME:
         return None
