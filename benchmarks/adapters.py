@@ -2,9 +2,9 @@
 
     python -m benchmarks.adapters [--questions 1500] [--threads 1] [--only qa,entities]
 
-Questions of SQuAD 1.1 (500 of its dev file are the test) and entities of the almanac, one epoch and eight. For each way:
-the score, the megabytes that the task adds in fp16 (the whole encoder where all of it is trained), and the seconds of
-the processor that training took. One seed; learning rates are those that fine-tuning chooses by itself.
+Questions of SQuAD 1.1 (500 of its dev file are the test) and entities of the almanac, one epoch and eight. For each
+way: the score, the megabytes that the task adds in fp16 (the whole encoder where all of it is trained), and the seconds
+of the processor that training took. One seed; learning rates are those that fine-tuning chooses by itself.
 """
 
 import argparse
