@@ -80,14 +80,19 @@ class Decoder(nn.Module):
             init_weights(module, config.init_std)
 
     def forward(
-        self, input_ids_N: Tensor, lengths_B: Tensor, memory: Memory, word_table_VE: Tensor | None = None
+        self,
+        input_ids_N: Tensor,
+        lengths_B: Tensor,
+        memory: Memory,
+        word_table_VE: Tensor | None = None,
+        rows: Sequence[int] | None = None,
     ) -> Tensor:
         """(N, E) what the word table is multiplied with, for the token after each of `input_ids_N`.
 
-        Sequence i of the targets reads sequence i of the memory.
+        Sequence i of the targets reads sequence `rows[i]` of the memory; by default sequence i.
         """
         batch = self._read(input_ids_N, lengths_B, None)
-        context = self._context(batch, memory, range(len(memory.lengths)))
+        context = self._context(batch, memory, range(len(memory.lengths)) if rows is None else rows)
         x_ND = self._embed(batch, word_table_VE)
         for block in self.layers:
             x_ND, _ = block(x_ND, context)
