@@ -28,7 +28,7 @@ _DASH_AFTER_DIGIT = re.compile(r"([0-9])(-)")
 # The characters that sacrebleu separates in Chinese text, general punctuation and symbols among them; rarer Han
 # characters, beyond U+FFFF, are not.
 _CHINESE = re.compile(
-    "([\u2001-\u2a6d\u2e80-\u2fa1\u2ff0-\u303f\u3100-\u312f\u31a0-\u31bf\u31c0-\u31ef\u3200-\u4db5\u4e00-\u9fbb"
+    "([\u2001-\u2a6d\u2e80-\u2fdf\u2ff0-\u303f\u3100-\u312f\u31a0-\u31bf\u31c0-\u31ef\u3200-\u4db5\u4e00-\u9fbb"
     "\uf900-\ufa2d\ufa30-\ufa6a\ufa70-\ufad9\ufe10-\ufe1f\ufe30-\ufe4f\uff00-\uffef])"
 )
 
