@@ -87,11 +87,18 @@ class DecoderHead(Head):
 
     @override
     def generate(self, encoder: Encoder, batch: TensorBatch) -> list[Decoded]:
+        return self.search(encoder, batch, self.decoding)
+
+    def search(
+        self, encoder: Encoder, batch: TensorBatch, decoding: DecodingConfig, *, use_cache: bool = True
+    ) -> list[Decoded]:
+        """A target for each source, by greedy search, sampling or beam search."""
         encoded = encode_samples(encoder, batch, needs_words=self.uses_words)
         memory = Memory.of(encoded.hidden_ND, batch.lengths_B.tolist())
-        config = replace(self.decoding, stop_ids=(int(batch.features[END][0]),))
+        config = replace(decoding, stop_ids=(int(batch.features[END][0]),))
         start = int(batch.features[START][0])
-        return generate_targets(self.decoder, memory, start, config, word_table_VE=encoded.word_table_VE)
+        table_VE = encoded.word_table_VE
+        return generate_targets(self.decoder, memory, start, config, word_table_VE=table_VE, use_cache=use_cache)
 
     @override
     def split(self, decoded: list[Decoded], batch: TensorBatch) -> list[Decoded]:

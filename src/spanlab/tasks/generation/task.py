@@ -147,6 +147,11 @@ class Generation(Task[GenerationExample, GenerationResult]):
             smoothing=config.label_smoothing,
         )
 
+    def apply_decoding(self, head: Head) -> None:
+        """Make a head of this task search as the task's settings, perhaps changed since, say."""
+        assert isinstance(head, DecoderHead | PrefixHead)
+        head.decoding = self.config.decoding()
+
     # ---- decode
 
     @override
