@@ -136,7 +136,7 @@ class GenerationConfig(TaskConfig):
         )
 
 
-# Vaswani et al. 2017, with fewer warm-up steps and smaller batches, for files of some ten thousand pairs.
+# Vaswani et al. 2017, with a shorter warm-up and smaller batches, for files of some ten thousand pairs.
 DECODER = GenerationConfig(
     head="decoder",
     label_smoothing=0.1,
@@ -145,7 +145,7 @@ DECODER = GenerationConfig(
     training=TrainingConfig(
         lr=1e-3,
         schedule="noam",
-        warmup=2000,
+        warmup=0.1,
         betas=(0.9, 0.98),
         eps=1e-9,
         weight_decay=0.0,
