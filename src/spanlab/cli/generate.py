@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -75,7 +75,7 @@ def _generate(
     model: str,
     text: str,
     config: "DecodingConfig",
-    changes: Mapping[str, int] | None,
+    changes: Mapping[str, Any] | None,
     *,
     use_cache: bool,
     device: "Device",

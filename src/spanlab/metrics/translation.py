@@ -93,22 +93,25 @@ def _ngrams(tokens: Tokens, order: int) -> Counter[tuple[str, ...]]:
     return Counter(tuple(tokens[start : start + order]) for start in range(len(tokens) - order + 1))
 
 
-_Counts = list[tuple[int, int, int]]
+_Counts = Sequence[tuple[int, int, int]]
 """For each order the n-grams of the prediction, those of the reference, and those they have in common."""
 
 
 def score_chrf(references: Sequence[str | Sequence[str]], predicted: Sequence[str]) -> dict[str, float]:
     """`chrf` of the predictions, each with one or more references."""
     check_paired(references, predicted, "texts")
-    totals = [[0, 0, 0] for _ in _CHRF_ORDERS]
+    totals: _Counts = [(0, 0, 0) for _ in _CHRF_ORDERS]
     for gold, text in zip(references, predicted, strict=True):
         choices = [_count_characters(reference, text) for reference in ([gold] if isinstance(gold, str) else gold)]
         if not choices:
             raise InputError("a text has no reference", fix="give at least one for each")
-        for total, counts in zip(totals, max(choices, key=_chrf), strict=True):
-            for place, count in enumerate(counts):
-                total[place] += count
-    return {"chrf": 100.0 * _chrf([(predicted_, gold, common) for predicted_, gold, common in totals])}
+        scores = list(map(_chrf, choices))
+        totals = list(map(_add, totals, choices[scores.index(max(scores))]))
+    return {"chrf": 100.0 * _chrf(totals)}
+
+
+def _add(first: tuple[int, int, int], second: tuple[int, int, int]) -> tuple[int, int, int]:
+    return first[0] + second[0], first[1] + second[1], first[2] + second[2]
 
 
 def _count_characters(reference: str, predicted: str) -> _Counts:

@@ -6,6 +6,8 @@ pre-training is worth.
 
 from pathlib import Path
 
+from torch import nn
+
 from spanlab.atomic_io import check_new_folder, staged_folder
 from spanlab.encoder import EncoderConfig
 from spanlab.pretraining.build import save_criterion
@@ -19,6 +21,7 @@ def new_model(recipe: Recipe, tokenizer: str | Path, out: Path, *, overwrite: bo
     check_new_folder(out, overwrite=overwrite)
     words = Tokenizer.load(tokenizer)
     model = build_model(recipe, words)
+    assert isinstance(model.criterion, nn.Module)
     with staged_folder(out) as folder:
         save_criterion(folder, model.criterion, recipe.system)
         words.save(folder)
