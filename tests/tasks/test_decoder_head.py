@@ -270,6 +270,7 @@ def test_a_vocabulary_of_the_targets_is_saved_with_the_model(tmp_path: Path) -> 
     save_task_model(tmp_path / "model", model)
     for file in words.iterdir():
         file.unlink()
+    assert str(tmp_path) not in (tmp_path / "model" / "spanlab.json").read_text(encoding="utf-8")
     results = load(tmp_path / "model", precision="fp32").predict([row["source"] for row in rows])
     assert [result.text for result in results] == [row["target"].strip() for row in rows]
 

@@ -47,7 +47,8 @@ class DecoderCache:
         self.own.select(rows)
         sources = [self.rows[row] for row in rows]
         kept = sorted(set(sources))
-        self.rows = [kept.index(source) for source in sources]
+        index = {source: place for place, source in enumerate(kept)}
+        self.rows = [index[source] for source in sources]
         if len(kept) < len(self.memory.lengths):
             self._keep(kept)
 

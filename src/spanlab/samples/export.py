@@ -137,7 +137,7 @@ def sample_settings(task: str, language: str | None) -> dict[str, Any]:
         return {"data": {"long_text": "truncate"}}
     if task == "translation":
         training = {"batch_size": 32, "lr": 2e-3, "epochs": 30.0}
-        return {"head": "decoder", "choose_by": "bleu", "max_new_tokens": 40, "training": training}
+        return {"head": "decoder", "choose_by": "bleu", "training": training}
     return {}
 
 

@@ -5,7 +5,7 @@ cross-attention over any encoder. Either way the loss is on the target alone.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html import escape
 from pathlib import Path
 from typing import ClassVar, Self
@@ -94,9 +94,12 @@ class Generation(Task[GenerationExample, GenerationResult]):
     @override
     def fit(cls, config: GenerationConfig, examples: Sequence[GenerationExample]) -> Self:
         """The task with the tokenizer of the targets."""
-        task = super().fit(config, examples)
-        if config.target_tokenizer is not None:
-            task.target_tokenizer = Tokenizer.load(config.target_tokenizer)
+        if config.target_tokenizer is None:
+            return super().fit(config, examples)
+        words = Tokenizer.load(config.target_tokenizer)
+        # It is saved with the model, which has no use for where it came from.
+        task = super().fit(replace(config, target_tokenizer=Path(config.target_tokenizer).name), examples)
+        task.target_tokenizer = words
         return task
 
     @override
