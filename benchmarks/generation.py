@@ -26,7 +26,7 @@ from spanlab.inference.predictor import Predictor
 from spanlab.metrics.generation import score_rouge
 from spanlab.tasks.config import TaskDataConfig
 from spanlab.tasks.examples import read_labelled
-from spanlab.tasks.generation import Generation
+from spanlab.tasks.generation.task import Generation
 from spanlab.text.train import TokenizerConfig, train_tokenizer
 from spanlab.workflows.finetune import finetune
 

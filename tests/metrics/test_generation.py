@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from nltk.translate.bleu_score import corpus_bleu
 
 from spanlab.errors import InputError, MissingExtraError
-from spanlab.metrics.generation import score_bleu, score_rouge
+from spanlab.metrics.generation import score_rouge
+from spanlab.metrics.translation import score_bleu
 
 TOKENS = st.lists(st.sampled_from("abcd"), min_size=1, max_size=12)
 # NLTK counts a 4-gram that cannot be in texts of less than four tokens; the definition does not.

@@ -15,7 +15,8 @@ from spanlab.inference.load import load
 from spanlab.tasks.checking import check_file
 from spanlab.tasks.config import TaskDataConfig
 from spanlab.tasks.formats.row import Row
-from spanlab.tasks.generation import Generation, GenerationConfig, GenerationResult
+from spanlab.tasks.generation.config import GenerationConfig
+from spanlab.tasks.generation.task import Generation, GenerationResult
 from spanlab.tasks.network import MultiTaskNetwork
 from spanlab.tasks.sample import SampleBatch, pack_samples
 from spanlab.tasks.windows import Windower
@@ -169,7 +170,7 @@ def test_it_learns(beams: int) -> None:
     assert all(result.ended == "stop" for result in results)
     metrics = task.score(examples, results).metrics
     assert metrics["rouge1"] == metrics["rougeL"] == pytest.approx(100.0)
-    assert set(metrics) == {"rouge1", "rouge2", "rougeL", "bleu"}
+    assert set(metrics) == {"rouge1", "rouge2", "rougeL", "bleu", "chrf"}
     assert "<b>A ferry left.</b>" in results[0].to_html()
     assert task.mistake(examples[0], results[0]) is None
 

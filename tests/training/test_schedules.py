@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from spanlab.training.config import TrainingConfig
 from spanlab.training.schedules import learning_rate_factor
 
-SCHEDULES = ["linear", "cosine", "constant", "warmup-stable-decay", "polynomial"]
+SCHEDULES = ["linear", "cosine", "constant", "warmup-stable-decay", "polynomial", "noam"]
 
 
 def factors(total: int, **options: Any) -> list[float]:
@@ -62,6 +62,15 @@ def test_the_clock_of_bert_starts_at_zero() -> None:
 def test_the_stable_rate_falls_at_the_end_alone() -> None:
     rates = factors(10, schedule="warmup-stable-decay", warmup=2.0, decay_share=0.4, final_lr=0.2)
     assert rates == pytest.approx([0.5, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.8, 0.6, 0.4])
+
+
+@pytest.mark.parametrize("warmup", [1, 4, 30])
+def test_noam_is_the_published_formula(warmup: int) -> None:
+    width = 512
+    rates = factors(20, schedule="noam", warmup=float(warmup))
+    published = [width**-0.5 * min(step**-0.5, step * warmup**-1.5) for step in range(1, 21)]
+    assert [(width * warmup) ** -0.5 * rate for rate in rates] == pytest.approx(published)
+    assert factors(20, schedule="noam", warmup=0.0) == pytest.approx(factors(20, schedule="noam", warmup=1.0))
 
 
 def test_a_warm_up_below_one_is_a_share_of_the_steps() -> None:

@@ -14,10 +14,13 @@ if TYPE_CHECKING:
 
 def evaluate(
     model: ModelArgument,
-    data: Annotated[str, typer.Option(help="Labelled file.")],
+    data: Annotated[str, typer.Option(help="Labelled file, or two that are aligned by line: test.en,test.de.")],
     task: Annotated[str | None, typer.Option(help="Name of the task, if the model has several.")] = None,
     columns: ColumnsOption = None,
     tag_scheme: TagSchemeOption = "auto",
+    beams: Annotated[
+        int | None, typer.Option(min=1, help="Beam size of a model that generates; default: that of its training.")
+    ] = None,
     device: DeviceOption = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print the scores as JSON.")] = False,
 ) -> None:
@@ -29,7 +32,7 @@ def evaluate(
     from spanlab.tasks.config import TaskDataConfig
     from spanlab.tasks.formats.reading import count_rows
 
-    predictor = load(model, device=device)
+    predictor = load(model, device=device, beams=beams)
     settings = TaskDataConfig(columns=split_columns(columns), tag_scheme=tag_scheme)
     shape = predictor.model.tasks[predictor.model.name_of(task)].shape
     with InputProgress("evaluate", count_rows(data, shape, settings.columns)) as progress:

@@ -32,7 +32,11 @@ def finetune(
     ] = None,
     model: Annotated[str | None, typer.Option(help=f"{MODEL_HELP}.")] = None,
     train: Annotated[
-        str | None, typer.Option(help="Labelled training file; for multitask the YAML list of tasks.")
+        str | None,
+        typer.Option(
+            help="Labelled training file, or two that are aligned by line: train.en,train.de; for multitask the YAML "
+            "list of tasks."
+        ),
     ] = None,
     dev: Annotated[str | None, typer.Option(help="Labelled file on which the best model is chosen.")] = None,
     config: Annotated[Path | None, typer.Option(help="YAML file of settings; KEY=VALUE overrides it.")] = None,

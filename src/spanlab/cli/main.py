@@ -27,6 +27,7 @@ from spanlab.cli import (
     init,
     inspect,
     models,
+    new,
     predict,
     prepare,
     pretrain,
@@ -70,6 +71,7 @@ app.command("finetune", epilog=_TASKS)(finetune.finetune)
 app.command("generate")(generate.generate)
 app.command("init", epilog=_TASKS)(init.init)
 app.command("models")(models.models)
+app.command("new", epilog=_RECIPES)(new.new)
 app.command("predict")(predict.predict)
 app.command("prepare")(prepare.prepare)
 app.command("pretrain", epilog=_RECIPES)(pretrain.pretrain)

@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 
+from torch import Tensor
+
 from spanlab.decoding.beam_search import search_beams
-from spanlab.decoding.continuation import Continuation
+from spanlab.decoding.continuation import CausalContinuation, Continuation, DecoderContinuation
 from spanlab.decoding.sampling import Decoded, DecodingConfig, decode_tokens
-from spanlab.encoder import CausalLMHead, Encoder, TransformerEncoder
+from spanlab.encoder import CausalLMHead, Decoder, Encoder, Memory, TransformerEncoder
 from spanlab.errors import InputError
 
 
@@ -27,7 +29,7 @@ def generate_ids(
     if not isinstance(encoder, TransformerEncoder) or not encoder.config.causal:
         cause = f"this {encoder.config.architecture} encoder is not causal, so it cannot generate text"
         raise InputError(cause, fix="use a causal model, such as one of the gpt recipe")
-    continuation = Continuation(
+    continuation = CausalContinuation(
         encoder,
         head,
         prompts,
@@ -35,4 +37,27 @@ def generate_ids(
         use_cache=use_cache,
         prompts_see_all=prompts_see_all,
     )
+    return _search(continuation, config)
+
+
+def generate_targets(
+    decoder: Decoder,
+    memory: Memory,
+    start: int,
+    config: DecodingConfig,
+    *,
+    word_table_VE: Tensor | None = None,
+    use_cache: bool = True,
+) -> list[Decoded]:
+    """The target that a decoder writes for each source of a memory, after the token `start`.
+
+    `word_table_VE` is the encoder's, for a decoder without words of its own.
+    """
+    continuation = DecoderContinuation(
+        decoder, memory, start, max_new_tokens=config.max_new_tokens, word_table_VE=word_table_VE, use_cache=use_cache
+    )
+    return _search(continuation, config)
+
+
+def _search(continuation: Continuation, config: DecodingConfig) -> list[Decoded]:
     return search_beams(continuation, config) if config.beams > 1 else decode_tokens(continuation, config)

@@ -12,6 +12,8 @@ from spanlab.encoder.architectures import (
 )
 from spanlab.encoder.cache import KeyValueCache
 from spanlab.encoder.config import SIZES, EncoderConfig
+from spanlab.encoder.cross_attention import Memory
+from spanlab.encoder.decoder import Decoder, DecoderCache
 from spanlab.encoder.discriminator import Electra
 from spanlab.encoder.elmo.config import ElmoConfig
 from spanlab.encoder.elmo.model import ElmoEncoder, ScalarMixture
@@ -42,6 +44,8 @@ __all__ = [
     "Architecture",
     "BidirectionalLMHead",
     "CausalLMHead",
+    "Decoder",
+    "DecoderCache",
     "Electra",
     "ElmoConfig",
     "ElmoEncoder",
@@ -51,6 +55,7 @@ __all__ = [
     "KeyValueCache",
     "LoadReport",
     "MaskedLMHead",
+    "Memory",
     "Model",
     "PermutationLMHead",
     "ReadOutput",

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from spanlab.encoder.attention_kernels import AttentionOutput, attend
 from spanlab.encoder.cache import LayerCache
+from spanlab.encoder.cross_attention import CrossContext
 from spanlab.encoder.packing import Run
 from spanlab.encoder.positions import RotaryAngles, rotate_
 
@@ -30,6 +31,8 @@ class LayerContext:
     """The number of first tokens of each sequence that all of its tokens see, in a causal encoder."""
     cache: LayerCache | None = None
     """The block's keys and values of earlier tokens, where sequences are continued."""
+    cross: CrossContext | None = None
+    """What the blocks of a decoder attend to beside their own sequence."""
 
 
 class SelfAttention(nn.Module):

@@ -70,15 +70,15 @@ def attend(
     with torch.autocast(qkv_N3HW.device.type, enabled=False):
         for part, run, prefix_mask in zip(parts, runs, prefix_masks, strict=True):
             q_CHTW, k_CHTW, v_CHTW = part.view(run.count, run.length, *part.shape[1:]).permute(2, 0, 3, 1, 4)
-            by_matmul = need_weights or dropout_p > 0.0 or _matmul_is_faster(q_CHTW, run.length)
-            if reach is not None and run.length > BLOCKS_LENGTH * reach and not by_matmul:
+            multiplies = need_weights or dropout_p > 0.0 or matmul_is_faster(q_CHTW, run.length)
+            if reach is not None and run.length > BLOCKS_LENGTH * reach and not multiplies:
                 # No mask of the whole sequence here: to make it would take longer than to attend.
                 context_CHTW = _by_blocks(q_CHTW, k_CHTW, v_CHTW, reach)
             else:
                 mask = prefix_mask if reach is None else _local_mask(run.length, reach, q_CHTW.device)
-                if by_matmul:
+                if multiplies:
                     mask = _causal_mask(q_CHTW) if causal and mask is None else mask
-                    context_CHTW, weights_CHTT = _by_matmul(q_CHTW, k_CHTW, v_CHTW, mask=mask, dropout_p=dropout_p)
+                    context_CHTW, weights_CHTT = by_matmul(q_CHTW, k_CHTW, v_CHTW, mask=mask, dropout_p=dropout_p)
                     weights.append(weights_CHTT)
                 else:
                     context_CHTW = F.scaled_dot_product_attention(
@@ -89,16 +89,17 @@ def attend(
     return AttentionOutput(context_ND, tuple(weights) if need_weights else None)
 
 
-def _matmul_is_faster(queries: Tensor, keys: int) -> bool:
+def matmul_is_faster(queries: Tensor, keys: int) -> bool:
     """By the number of keys that each query is compared with."""
     in_training = torch.is_grad_enabled() and queries.requires_grad
     short = keys <= MATMUL_LENGTH_BF16
     return queries.device.type == "cpu" and queries.dtype == torch.bfloat16 and in_training and short
 
 
-def _by_matmul(
+def by_matmul(
     q_CHTW: Tensor, k_CHTW: Tensor, v_CHTW: Tensor, *, mask: Tensor | None, dropout_p: float
 ) -> tuple[Tensor, Tensor]:
+    """The weighted sums of the values, and the weights; `mask` is true where a query attends to a key."""
     scores_CHTT = torch.matmul(q_CHTW * q_CHTW.shape[-1] ** -0.5, k_CHTW.transpose(-1, -2))
     if mask is not None:
         scores_CHTT = scores_CHTT.masked_fill(~mask, float("-inf"))
@@ -131,8 +132,8 @@ def _by_blocks(q_CHTW: Tensor, k_CHTW: Tensor, v_CHTW: Tensor, reach: int) -> Te
     mask_GRK = near_RK & ((key_GK >= 0) & (key_GK < length))[:, None]
     # The queries of the padding see their own place, since a softmax over nothing is not a number.
     mask_GRK |= (key_K == query_R[:, None]) & (key_GK >= length)[:, None]
-    if _matmul_is_faster(q_XGRW, 3 * reach):
-        context_XGRW, _ = _by_matmul(q_XGRW, k_XGKW, v_XGKW, mask=mask_GRK, dropout_p=0.0)
+    if matmul_is_faster(q_XGRW, 3 * reach):
+        context_XGRW, _ = by_matmul(q_XGRW, k_XGKW, v_XGKW, mask=mask_GRK, dropout_p=0.0)
     else:
         context_XGRW = F.scaled_dot_product_attention(q_XGRW, k_XGKW, v_XGKW, attn_mask=mask_GRK.unsqueeze(0))
     return context_XGRW.reshape(count, heads, blocks * reach, width)[:, :, :length]

@@ -1,6 +1,7 @@
 """One Transformer block: attention, then the feed-forward network, each with a residual and a norm.
 
-`post` normalises after adding (BERT, GPT-1), `pre` before each part (GPT-2, ModernBERT).
+`post` normalises after adding (BERT, GPT-1), `pre` before each part (GPT-2, ModernBERT). A block of a decoder attends,
+between the two, to the hidden states of an encoder.
 """
 
 from functools import partial
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 
 from spanlab.encoder.attention import LayerContext, SelfAttention
 from spanlab.encoder.config import EncoderConfig
+from spanlab.encoder.cross_attention import CrossAttention
 from spanlab.encoder.feed_forward import FeedForward
 from spanlab.encoder.layers import Dropout, add_linear, build_norm
 
@@ -17,8 +19,11 @@ from spanlab.encoder.layers import Dropout, add_linear, build_norm
 class Block(nn.Module):
     """(N, D) in and out."""
 
-    def __init__(self, config: EncoderConfig, layer: int = 0) -> None:
-        """`layer` counts from 0; it matters where layers are not all alike (ModernBERT)."""
+    def __init__(self, config: EncoderConfig, layer: int = 0, *, memory_width: int | None = None) -> None:
+        """`layer` counts from 0; it matters where layers are not all alike (ModernBERT).
+
+        With `memory_width` the block attends to an encoder of that width, too.
+        """
         super().__init__()
         self.attention = SelfAttention(
             config.width,
@@ -30,6 +35,13 @@ class Block(nn.Module):
         )
         norm = partial(build_norm, config.norm, config.width, config.norm_eps, bias=config.norm_bias)
         self.attention_norm = norm() if layer > 0 or config.first_attention_norm else nn.Identity()
+        self.cross_attention: CrossAttention | None = None
+        self.cross_attention_norm: nn.Module | None = None
+        if memory_width is not None:
+            self.cross_attention = CrossAttention(
+                config.width, config.heads, memory_width=memory_width, dropout=config.attention_dropout
+            )
+            self.cross_attention_norm = norm()
         self.feed_forward = FeedForward(
             config.width,
             config.inner_width,
@@ -61,6 +73,8 @@ class Block(nn.Module):
             x_ND = self._add(x_ND, change_ND, keep_N1)
             del change_ND  # not needed by the backward pass: its memory is free for the feed-forward network
         x_ND = x_ND if self.pre_norm else self.attention_norm(x_ND)
+        if self.cross_attention is not None:
+            x_ND = self._attend_to_memory(x_ND, context)
 
         input_ND = self.feed_forward_norm(x_ND) if self.pre_norm else x_ND
         if fused:
@@ -68,6 +82,14 @@ class Block(nn.Module):
         else:
             x_ND = self._add(x_ND, feed_forward(input_ND), keep_N1)
         return x_ND if self.pre_norm else self.feed_forward_norm(x_ND), weights
+
+    def _attend_to_memory(self, x_ND: Tensor, context: LayerContext) -> Tensor:
+        assert self.cross_attention is not None
+        assert self.cross_attention_norm is not None
+        assert context.cross is not None, "a decoder's block needs a memory"
+        input_ND = self.cross_attention_norm(x_ND) if self.pre_norm else x_ND
+        x_ND = self._add(x_ND, self.cross_attention(input_ND, context.cross), None)
+        return x_ND if self.pre_norm else self.cross_attention_norm(x_ND)
 
     def _add(self, x_ND: Tensor, change_ND: Tensor, keep_N1: Tensor | None) -> Tensor:
         """Residual connection: `x + change`, with dropout and stochastic depth on the change."""

@@ -15,10 +15,12 @@ from spanlab.encoder.positions import sinusoid_table
 class Embeddings(nn.Module):
     """The input of the first layer, at the width of the tables."""
 
-    def __init__(self, config: EncoderConfig) -> None:
+    def __init__(self, config: EncoderConfig, *, own_words: bool = True) -> None:
+        """Without `own_words` there is no word table, and token vectors are given."""
         super().__init__()
         width, rows = config.table_width, config.max_positions + config.position_offset
-        self.word = nn.Embedding(config.vocab_size, width)
+        if own_words:
+            self.word = nn.Embedding(config.vocab_size, width)
         self.position = nn.Embedding(rows, width) if config.positions == "learned" else None
         # With relative positions segments are relative too: attention compares them.
         has_table = config.segments and config.positions != "relative"

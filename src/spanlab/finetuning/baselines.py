@@ -10,7 +10,7 @@ from typing import Any
 
 from spanlab.tasks.classification import ClassificationExample, ClassificationResult, LabelSetResult
 from spanlab.tasks.coref.data import CorefResult
-from spanlab.tasks.generation import GenerationResult
+from spanlab.tasks.generation.task import GenerationResult
 from spanlab.tasks.ner.data import NerResult
 from spanlab.tasks.qa.data import QaResult
 from spanlab.tasks.relation.data import RelationResult

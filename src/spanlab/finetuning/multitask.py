@@ -17,6 +17,7 @@ from spanlab.errors import ConfigError, did_you_mean
 from spanlab.finetuning.config import MultitaskConfig, resolve_config
 from spanlab.finetuning.task_data import TaskEntry
 from spanlab.tasks.config import TaskConfig
+from spanlab.tasks.formats.aligned import files_of
 from spanlab.tasks.model import ALL
 from spanlab.tasks.table import TASKS
 
@@ -60,9 +61,11 @@ def check_task_name(name: str, taken: Container[str], source: Source | None = No
 
 
 def _locate(file: str, key: str, source: Source, folder: Path) -> str:
-    for path in (folder / file, Path(file)):
-        if os.path.exists(path):  # noqa: PTH110 (false, not an error, for a name that is too long)
-            return str(path)
+    names = files_of(file)
+    for base in (folder, Path()):
+        paths = [base / name for name in names]
+        if all(map(os.path.exists, paths)):  # false, not an error, for a name that is too long
+            return ",".join(map(str, paths))
     raise source.error((key,), f"no such file: {file}", "paths are relative to the folder of the list")
 
 

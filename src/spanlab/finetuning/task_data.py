@@ -19,7 +19,8 @@ from spanlab.finetuning.dev_split import split_examples
 from spanlab.tasks.card import CardFacts
 from spanlab.tasks.config import TaskConfig
 from spanlab.tasks.examples import Examples, check_known_labels, encode_examples, fit_task, read_labelled
-from spanlab.tasks.generation import GenerationConfig
+from spanlab.tasks.formats.aligned import short_name
+from spanlab.tasks.generation.config import GenerationConfig
 from spanlab.tasks.model import windower_for
 from spanlab.tasks.network import MultiTaskNetwork
 from spanlab.tasks.predict import compute_outputs, group_by_example
@@ -106,7 +107,7 @@ class TaskData:
             accumulate=training.accumulate,
             seed=self.config.seed,
             group_by_length=data.group_by_length,
-            sources=[f"{Path(self.train.path).name}:{row.line}" for row in self.train.rows],
+            sources=[f"{short_name(self.train.path)}:{row.line}" for row in self.train.rows],
         )
 
     def held_out_tokens(self) -> int:
@@ -180,7 +181,7 @@ class TaskData:
         """Facts for the model card; `base` is the model that was fine-tuned."""
         return CardFacts(
             base=Path(base).name,
-            train=Path(self.train.path).name,
+            train=short_name(self.train.path),
             examples=len(self.train),
             dev=self._dev_name(),
             dropped=self.train.dropped,
@@ -191,7 +192,7 @@ class TaskData:
     def _dev_name(self) -> str | None:
         if self.dev is None:
             return None
-        name = Path(self.dev.path).name
+        name = short_name(self.dev.path)
         return f"{self.config.data.dev_share:.0%} of {name}, held out" if self.dev_is_split else name
 
     def _encode(self, examples: Examples, *, labelled: bool) -> list[Sample]:

@@ -1,15 +1,24 @@
-"""Generation: a causal model continues prompts by greedy search, sampling or beam search.
+"""Generation by greedy search, sampling or beam search: a causal model continues texts, a decoder answers them.
 
 What enters are texts; what leaves are frozen results with the continuation and the whole text.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, cast
+
+import torch
 
 from spanlab.decoding.generate import generate_ids
 from spanlab.decoding.sampling import Decoded, DecodingConfig, Ending
 from spanlab.encoder import CausalLMHead, Model
+from spanlab.encoder.layers import evaluating
+from spanlab.tasks.examples import encode_examples
+from spanlab.tasks.formats.row import Row
+from spanlab.tasks.generation.decoder_head import DecoderHead
+from spanlab.tasks.generation.task import Generation as GenerationTask
+from spanlab.tasks.model import TaskModel
+from spanlab.tasks.sample import SampleBatch, pack_samples
 from spanlab.text.tokenizer import Tokenizer
 
 
@@ -21,7 +30,7 @@ class Generation:
     text: str
     """The continuation, with the space before it if there is one."""
     full_text: str
-    """The prompt and its continuation."""
+    """The prompt and its continuation; of a decoder, the text alone."""
     token_ids: tuple[int, ...]
     """Of `text`, without a stop token."""
     ended: Ending
@@ -53,6 +62,48 @@ def generate(
     ids = [[int(token) for token in tokens.ids] for tokens in tokenizer.encode_batch(prompts)]
     decoded = generate_ids(model.encoder, head, ids, config, use_cache=use_cache)
     return [_to_text(tokenizer, *parts) for parts in zip(prompts, ids, decoded, strict=True)]
+
+
+def generate_targets(
+    model: TaskModel, sources: Sequence[str], config: DecodingConfig, *, use_cache: bool = True
+) -> list[Generation]:
+    """What the decoder of a fine-tuned model writes for each text; at most as many tokens as it was trained for."""
+    name, task, head = next(_decoder_tasks(model))
+    rows = [Row(values={"source": source}, path=f"text {index}") for index, source in enumerate(sources)]
+    for row in rows:
+        for problem in task.problems(row, labelled=False):
+            raise problem.error(row)
+    examples = [task.parse(row, labelled=False) for row in rows]
+    samples = encode_examples(task, examples, rows, model.windower(name), labelled=False)
+    device = model.encoder.word_table.device
+    batch = pack_samples(SampleBatch(task=name, samples=tuple(samples)), device)
+    with torch.no_grad(), evaluating(model.encoder, head):
+        found = head.search(model.encoder, batch, config, use_cache=use_cache)
+    words = task.target_tokenizer or model.tokenizer
+    texts = [words.decode(decoded.ids, skip_special_tokens=True).strip() for decoded in found]
+    return [
+        Generation(
+            prompt=source,
+            text=text,
+            full_text=text,
+            token_ids=decoded.ids,
+            ended=decoded.ended,
+            log_probability=decoded.log_probability,
+        )
+        for source, text, decoded in zip(sources, texts, found, strict=True)
+    ]
+
+
+def decoder_settings(model: TaskModel) -> DecodingConfig | None:
+    """How the decoder of a model was set to search in its training; None without one."""
+    return next((task.config.decoding() for _, task, _ in _decoder_tasks(model)), None)
+
+
+def _decoder_tasks(model: TaskModel) -> Iterator[tuple[str, GenerationTask, DecoderHead]]:
+    for name, task in model.tasks.items():
+        head = model.heads[name]
+        if isinstance(task, GenerationTask) and isinstance(head, DecoderHead):
+            yield name, task, head
 
 
 def _to_text(tokenizer: Tokenizer, prompt: str, prompt_ids: list[int], decoded: Decoded) -> Generation:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 from spanlab.atomic_io import check_new_folder, disk_problem, write_files
 from spanlab.errors import InputError, did_you_mean
@@ -126,14 +127,17 @@ def files_of(task: str, *, label: str | None = None) -> TaskFiles:
     return CLASSIFICATION_LABELS[label]
 
 
-def sample_settings(task: str, language: str | None) -> dict[str, object]:
-    """The settings that differ from a task's defaults if it is trained on the almanac; None: on all its languages."""
+def sample_settings(task: str, language: str | None) -> dict[str, Any]:
+    """The settings that differ from a task's defaults if it is trained on its sample; None: on all its languages."""
     if task == "ner":
         # Entities are nested. Where languages are mixed, units are characters, and English names have up to 42 of them.
         return {"head": "span"} | ({"span": {"max_width": 48}} if language is None else {})
     if task == "generation":
         # A title needs the beginning of its passage, which may not fit a small model as a whole.
         return {"data": {"long_text": "truncate"}}
+    if task == "translation":
+        training = {"batch_size": 32, "lr": 2e-3, "epochs": 30.0}
+        return {"head": "decoder", "choose_by": "bleu", "training": training}
     return {}
 
 

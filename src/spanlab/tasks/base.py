@@ -12,6 +12,7 @@ Shapes: N tokens, B sequences, D width, V vocabulary, E width of the word table.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
 
 from torch import Tensor, nn
@@ -39,7 +40,7 @@ class Encoded:
     """None without a pooler."""
     batch: TensorBatch
     word_table_VE: Tensor | None = None
-    """The output embeddings of a causal encoder; None for a bidirectional one."""
+    """The output embeddings of a causal encoder, or for a head that uses the words of any encoder; else None."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +71,11 @@ class Head(nn.Module):
     @property
     def uses_pooler(self) -> bool:
         """Whether `Encoded.pooled_BD` is used; where no head uses it, the pooler is frozen."""
+        return False
+
+    @property
+    def uses_words(self) -> bool:
+        """Whether `Encoded.word_table_VE` is used on encoders that are not causal, too."""
         return False
 
     def count(self, batch: SampleBatch) -> int:
@@ -166,6 +172,12 @@ class Task(Generic[Example, Outcome]):
     def is_empty(self, example: Example) -> bool:
         """Whether an input lacks a text, so that there is nothing to predict: its result is `empty_result`."""
         return not all(getattr(example, name).strip() for name in self.shape.required)
+
+    def save_files(self, folder: Path) -> None:
+        """Write files that the task needs beside weights and settings into a folder of its own; by default none."""
+
+    def load_files(self, folder: Path) -> None:
+        """Read what `save_files` wrote."""
 
     def check_fitted(self) -> None:
         """Raise where settings, labels and thresholds, as a folder has them, are none that `fit` leaves together."""

@@ -109,6 +109,13 @@ def save_task_model(folder: Path, model: TaskModel) -> None:
     about = next(iter(described.values())) if alone else {"task": "multitask", "tasks": described}
     save_model(folder, encoder, heads, system=model.system, tasks=tasks, described=about, config_keys=config_keys)
     model.tokenizer.save(folder)
+    for name, task in model.tasks.items():
+        task.save_files(_task_folder(folder, name))
+
+
+def _task_folder(folder: Path, name: str) -> Path:
+    """Where the files of a task are, if it has any."""
+    return folder / "tasks" / name
 
 
 def _label_keys(head: StandardHead) -> dict[str, Any]:
@@ -207,6 +214,8 @@ def load_task_model(folder_or_id: str | Path, *, revision: str | None = None) ->
     tasks = {name: read_task(entry, path) for name, entry in described.items()}
     if not tasks:
         tasks, model = derive_tasks(model, folder)
+    for name, task in tasks.items():
+        task.load_files(_task_folder(folder, name))
     heads = {name: _load_head(model, name, task, folder) for name, task in tasks.items()}
     configs = {name: _read_part(_Description, entry, path).own for name, entry in described.items()}
     adapters = {

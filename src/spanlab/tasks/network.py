@@ -80,7 +80,8 @@ class MultiTaskNetwork(nn.Module):
         head = self.head(task)
         if return_logits and head.generates:
             return head.generate(self.encoder, batch)
-        logits = head(encode_samples(self.encoder, batch, max_tokens=max_tokens, adapters=self.adapters(task)))
+        adapters, words = self.adapters(task), head.uses_words
+        logits = head(encode_samples(self.encoder, batch, max_tokens=max_tokens, adapters=adapters, needs_words=words))
         if return_logits:
             return logits
         part = head.loss(logits, batch)
@@ -111,12 +112,17 @@ class MultiTaskNetwork(nn.Module):
 
 
 def encode_samples(
-    encoder: Encoder, batch: TensorBatch, *, max_tokens: int | None = None, adapters: TaskAdapters | None = None
+    encoder: Encoder,
+    batch: TensorBatch,
+    *,
+    max_tokens: int | None = None,
+    adapters: TaskAdapters | None = None,
+    needs_words: bool = False,
 ) -> Encoded:
     """Run the encoder on a batch; with `max_tokens`, a larger batch is run a few sequences at a time.
 
     That bounds memory in prediction without changing the result, since sequences do not attend to each other.
-    `adapters` are those of the batch's task.
+    `adapters` are those of the batch's task; with `needs_words` the word table goes along, as with a causal encoder.
     """
     prefixed = {} if batch.prefixes_B is None else {"prefix_lengths": batch.prefixes_B}
 
@@ -125,7 +131,7 @@ def encode_samples(
             return adapters.encode(encoder, ids_N, segments_N, lengths_B)
         return encoder(ids_N, token_type_ids=segments_N, lengths=lengths_B, **prefixed)  # type: ignore[no-any-return]
 
-    table_VE = encoder.word_table if encoder.config.causal else None
+    table_VE = encoder.word_table if encoder.config.causal or needs_words else None
     if max_tokens is None or batch.input_ids_N.shape[0] <= max_tokens:
         output = run(batch.input_ids_N, batch.segment_ids_N, batch.lengths_B)
         return Encoded(hidden_ND=output.hidden, pooled_BD=output.pooled, batch=batch, word_table_VE=table_VE)

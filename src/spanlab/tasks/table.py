@@ -6,7 +6,7 @@ from spanlab.errors import InputError, did_you_mean
 from spanlab.tasks.base import AnyTask
 from spanlab.tasks.classification import Classification
 from spanlab.tasks.coref.task import Coreference
-from spanlab.tasks.generation import Generation
+from spanlab.tasks.generation.task import Generation
 from spanlab.tasks.ner.task import NamedEntities
 from spanlab.tasks.qa.task import QuestionAnswering
 from spanlab.tasks.relation.task import Relations

@@ -9,7 +9,7 @@ from spanlab.errors import ConfigError
 
 Precision = Literal["auto", "fp32", "bf16", "fp16", "fp64"]
 Device = Literal["auto", "cpu", "cuda", "mps"]
-ScheduleName = Literal["linear", "cosine", "constant", "warmup-stable-decay", "polynomial"]
+ScheduleName = Literal["linear", "cosine", "constant", "warmup-stable-decay", "polynomial", "noam"]
 _Beta = Annotated[float, AtLeast(0), Below(1)]
 
 
@@ -44,6 +44,7 @@ class TrainingConfig(Bounded):
     """Maximum norm of the gradient; 0: no clipping."""
 
     schedule: ScheduleName = "linear"
+    """How the learning rate falls after the warm-up; noam: with the inverse square root of the step."""
     warmup: Annotated[float, AtLeast(0)] = 0.1
     """Steps over which the learning rate rises; below 1, the share of all steps."""
     final_lr: Annotated[float, AtLeast(0), AtMost(1)] = 0.0

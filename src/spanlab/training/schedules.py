@@ -5,6 +5,9 @@ update is spent on a rate of zero. The decay counts the steps before it: the fir
 `final_lr` is what a step after the last would have, so a decay to zero does not waste the last update either. In terms
 of `transformers` schedules, which begin with a step at rate zero, step s is their s + 1 while the rate rises and
 their s once it falls.
+
+`noam`, of Vaswani et al. 2017, is min(s / W, (W / s)^0.5) with s counted from 1: their rate is this with an `lr` of
+(width · W)^-0.5.
 """
 
 import math
@@ -25,6 +28,8 @@ def _remaining(step: int, total: int, warmup: int, config: TrainingConfig) -> fl
     """The schedule after the warm-up, falling from 1 to 0."""
     if config.schedule == "constant":
         return 1.0
+    if config.schedule == "noam":
+        return math.sqrt(max(1, warmup) / (step + 1))
     if config.schedule == "warmup-stable-decay":
         start = max(warmup, total - round(config.decay_share * total))
         return 1 - _progress(step, start, total)

@@ -21,6 +21,7 @@ from spanlab.finetuning.run import FinetuningRun, choose_config
 from spanlab.finetuning.task_data import TaskData, TaskEntry
 from spanlab.report.run_page import Section, task_sections
 from spanlab.tasks.config import TaskConfig
+from spanlab.tasks.formats.aligned import files_of
 from spanlab.training.distributed import current_process, process_group
 from spanlab.training.loop import Training
 from spanlab.training.records import Record
@@ -253,13 +254,19 @@ def describe(job: FinetuningJob) -> dict[str, Any]:
     return {
         "task": job.task,
         "model": absolute_path(job.model),
-        "train": absolute_path(job.train),
-        "dev": None if job.dev is None else absolute_path(job.dev),
+        "train": _absolute_files(job.train),
+        "dev": None if job.dev is None else _absolute_files(job.dev),
         "add_as": job.add_as,
         **({"tasks": [to_mapping(entry) for entry in entries]} if entries else {}),
         **to_mapping(job.config),
-        "file_fingerprints": [sha256_of(Path(path))[:16] for path in files if path is not None],
+        "file_fingerprints": [
+            sha256_of(Path(name))[:16] for path in files if path is not None for name in files_of(path)
+        ],
     }
+
+
+def _absolute_files(path: str) -> str:
+    return ",".join(map(absolute_path, files_of(path)))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from spanlab.errors import InputError, did_you_mean
+from spanlab.tasks.formats.aligned import files_of, read_aligned
 from spanlab.tasks.formats.columns import AUTO, holds_tags, read_columns
 from spanlab.tasks.formats.conll04 import is_conll04, read_conll04
 from spanlab.tasks.formats.conll_2012 import read_conll_2012
@@ -107,7 +108,10 @@ FORMATS: tuple[Format, ...] = (
     Format("one text a line", None, _TEXT, None, _by_path(read_texts), labelled=False, columns=False),
     Format("CoNLL-2012", "clusters", (), None, _by_path(read_conll_2012), columns=False),
     Format("CoNLL columns", "spans", (), None, _columns),
+    # The files of translations are named by their languages, which no table of suffixes could list.
+    Format("one text a line", "target", (), None, _by_path(read_texts), labelled=False, columns=False),
 )
+_ALIGNED = Format("aligned files", "target", (), None, _by_path(read_aligned), columns=False)
 
 
 def read_rows(
@@ -129,6 +133,8 @@ def read_rows(
         raise InputError(cause, path=path, fix="leave out data.columns (--columns)")
     if labelled and not file_format.labelled:
         fix = "use JSON lines or another format with labels"
+        if shape.labels == "target":
+            fix = f"name the file of the targets, too: {path},FILE"
         if shape.labels == "spans":
             fix = "if it holds CoNLL columns, name them: data.columns=word,tag"
         raise InputError(f"read as {file_format.name}, without labels", path=path, fix=fix)
@@ -142,7 +148,7 @@ def read_rows(
 
 def count_rows(path: str, shape: FileShape, columns: Sequence[str] = ()) -> int | None:
     """About how many rows a file has, to show progress; None if that is not known without consuming it."""
-    if not Path(path).is_file():
+    if not all(Path(name).is_file() for name in files_of(path)):
         return None
     file_format = find_format(path, shape, columns)
     if file_format.name in {"JSON lines", "one text a line"}:
@@ -196,6 +202,8 @@ def _first_names(path: str, file_format: Format) -> Sequence[str]:
 
 def find_format(path: str, shape: FileShape, columns: Sequence[str] = ()) -> Format:
     """The first entry of `FORMATS` that fits a file; standard input holds JSON lines."""
+    if shape.labels == _ALIGNED.labels and len(files_of(path)) > 1:
+        return _ALIGNED
     if path != STDIN and not Path(path).exists():
         raise InputError("no such file", path=path, fix="check its name and folder")
     if path != STDIN and Path(path).is_dir():
