@@ -45,6 +45,10 @@ class Entry:
     new_head: Callable[[EncoderConfig, SpanBoundaryConfig], nn.Module]
 
 
+COLLAPSED_TOKENS = 20
+"""The tokens of a collapsed span that a new MLM head tells apart, as many as the published span boundary head does."""
+
+
 def _new_span_boundary_head(config: EncoderConfig, options: SpanBoundaryConfig) -> SpanBoundaryHead:
     return SpanBoundaryHead(config.width, config.vocab_size, table_width=config.table_width, **vars(options))
 
@@ -68,6 +72,7 @@ def build_criterion(
     *,
     heads: Mapping[str, nn.Module] = MappingProxyType({}),
     span_boundary: SpanBoundaryConfig | None = None,
+    collapsed: bool = False,
 ) -> Criterion:
     """The model with its heads and losses.
 
@@ -76,6 +81,7 @@ def build_criterion(
         weights: loss weights by objective; 0 is off.
         heads: existing heads by objective; the others are newly initialised.
         span_boundary: settings of the span boundary head, which an existing head must match; None accepts any.
+        collapsed: whether a mask may stand for a whole span, which the MLM head then predicts.
     """
     active = active_weights(weights, OBJECTIVES)
     if isinstance(model, Electra) or "rtd" in active:
@@ -95,7 +101,10 @@ def build_criterion(
     objectives = []
     for name in active:
         entry = ON_ONE_ENCODER[name]
-        objectives.append(entry.objective(heads[name] if name in heads else entry.new_head(model.config, options)))
+        head = heads[name] if name in heads else entry.new_head(model.config, options)
+        if collapsed and isinstance(head, MaskedLMHead) and head.offset is None:
+            head.add_offsets(COLLAPSED_TOKENS, model.config.init_std)
+        objectives.append(entry.objective(head))
     return Mixture(model, objectives, active)
 
 
@@ -142,8 +151,10 @@ def _reject_others(active: dict[str, float], allowed: set[str], name: str) -> No
 def _check_span_boundary(head: nn.Module, config: SpanBoundaryConfig) -> None:
     """Reject settings that differ from those that an existing head was trained with."""
     assert isinstance(head, SpanBoundaryHead)
+    without_positions = head.position is None and config.span_limit is None
+    unused = {"positions", "max_span", "position_width"} if without_positions else set()
     for name, value in vars(config).items():
         existing = getattr(head.config, name)
-        if existing != value and (name != "position_width" or head.position is not None):
+        if existing != value and name not in unused:
             cause = f"the model's span boundary head has {name}={existing}, but {value} is configured"
             raise ConfigError(cause, fix=f"use {name}={existing}, or leave span_boundary out")

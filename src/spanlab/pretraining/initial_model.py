@@ -105,7 +105,7 @@ def _start_at_unigrams(criterion: Criterion, trained: Sequence[nn.Module], token
     assert isinstance(criterion, nn.Module)
     log_shares_V = torch.from_numpy(np.log(token_shares)).float()
     for head in criterion.modules():
-        if isinstance(head, TOKEN_HEADS) and not any(head is other for other in trained):
+        if isinstance(head, TOKEN_HEADS) and head.bias is not None and not any(head is other for other in trained):
             with torch.no_grad():
                 head.bias.fill_(log_shares_V.min())  # ids beyond the tokenizer's
                 head.bias[: len(log_shares_V)] = log_shares_V
@@ -271,4 +271,5 @@ def _criterion(model: Encoder | Electra, recipe: Recipe, heads: dict[str, nn.Mod
     if isinstance(model, Encoder) and model.pooler is not None and not recipe.classifies_pairs:
         model.pooler.requires_grad_(False)  # DDP waits for the gradient of every trainable parameter
     span_boundary = None if "sbo" in heads else recipe.span_boundary
-    return build_criterion(model, recipe.objectives, heads=heads, span_boundary=span_boundary)
+    collapsed = recipe.corruption == "masks" and recipe.masking.collapse
+    return build_criterion(model, recipe.objectives, heads=heads, span_boundary=span_boundary, collapsed=collapsed)
