@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from benchmarks.plain_span_masking import PlainSpanMasking
-from spanlab.corpus.randomness import sample_keys
 from spanlab.arrays import Integers
+from spanlab.corpus.randomness import sample_keys
 from spanlab.corruption import ExampleBatch, Masking, MaskingConfig, RandomTokens, TokenBatch
 from spanlab.corruption.span_law import LengthLaw, draw_spans
 from spanlab.corruption.units import words_of

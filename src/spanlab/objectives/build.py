@@ -3,7 +3,7 @@
 A new objective is a file of its own and a row of `ON_ONE_ENCODER`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, cast
@@ -84,17 +84,17 @@ def build_criterion(
         collapsed: whether a mask may stand for a whole span, which the MLM head then predicts.
     """
     active = active_weights(weights, OBJECTIVES)
+    if isinstance(model, Electra):
+        check_combination((*active, "rtd"))
+    check_combination(active)
     if isinstance(model, Electra) or "rtd" in active:
         return _build_electra(model, active)
     if "plm" in active:
         return _build_xlnet(model, active, heads.get("plm"))
     if "bilm" in active:
         return _build_elmo(model, active, heads.get("bilm"))
-    if {"nsp", "sop"} <= set(active):
-        cause = "nsp and sop cannot be combined: a sentence pair has one label"
-        raise ConfigError(cause, fix="set objectives.nsp=0 or objectives.sop=0")
     if "clm" in active:
-        _check_causal(model, active)
+        _check_causal(model)
     if span_boundary is not None and "sbo" in heads:
         _check_span_boundary(heads["sbo"], span_boundary)
     options = span_boundary or SpanBoundaryConfig()
@@ -108,19 +108,37 @@ def build_criterion(
     return Mixture(model, objectives, active)
 
 
-def _check_causal(model: Encoder, active: dict[str, float]) -> None:
-    """A bidirectional encoder would see its targets; and an example is either masked or not."""
+_ALONE = {
+    "rtd": ({"mlm", "rtd"}, "a generator and a discriminator"),
+    "plm": ({"plm"}, "plm"),
+    "bilm": ({"bilm"}, "bilm"),
+    "clm": ({"clm"}, "clm"),
+}
+"""By objective: those it can be trained with, and what to call it."""
+
+
+def check_combination(active: Collection[str]) -> None:
+    """Refuse objectives that cannot be trained together: an example is either masked, or permuted, or neither."""
+    for name, (allowed, called) in _ALONE.items():
+        others = sorted(set(active) - allowed)
+        if name in active and others:
+            raise ConfigError(f"'{others[0]}' cannot be combined with {called}", fix=f"set objectives.{others[0]}=0")
+    if {"nsp", "sop"} <= set(active):
+        cause = "nsp and sop cannot be combined: a sentence pair has one label"
+        raise ConfigError(cause, fix="set objectives.nsp=0 or objectives.sop=0")
+
+
+def _check_causal(model: Encoder) -> None:
+    """A bidirectional encoder would see its targets."""
     if not model.config.causal:
         cause = f"the clm objective needs a causal encoder, and this {model.config.architecture} is not"
         raise ConfigError(cause, fix="use the gpt recipe, or set encoder.causal=true")
-    _reject_others(active, {"clm"}, "clm")
 
 
 def _build_elmo(model: Encoder, active: dict[str, float], head: nn.Module | None) -> BidirectionalLM:
     if not isinstance(model, ElmoEncoder):
         cause = f"the bilm objective needs an ELMo encoder, and this is {model.config.architecture}"
         raise ConfigError(cause, fix="use the elmo recipe, or set objectives.bilm=0")
-    _reject_others(active, {"bilm"}, "bilm")
     head = BidirectionalLMHead(model.config) if head is None else head
     return BidirectionalLM(model, cast("BidirectionalLMHead", head), active["bilm"])
 
@@ -129,7 +147,6 @@ def _build_electra(model: Encoder | Electra, active: dict[str, float]) -> Replac
     if not isinstance(model, Electra):
         cause = "the rtd objective needs a generator and a discriminator, and this is one encoder"
         raise ConfigError(cause, fix="use the electra recipe, or set objectives.rtd=0")
-    _reject_others(active, {"mlm", "rtd"}, "a generator and a discriminator")
     return ReplacedToken(model, active)
 
 
@@ -137,15 +154,8 @@ def _build_xlnet(model: Encoder, active: dict[str, float], head: nn.Module | Non
     if not isinstance(model, XLNetEncoder):
         cause = f"the plm objective needs an XLNet encoder, and this is {model.config.architecture}"
         raise ConfigError(cause, fix="use the xlnet recipe, or set objectives.plm=0")
-    _reject_others(active, {"plm"}, "plm")
     plm_head = head if isinstance(head, PermutationLMHead) else PermutationLMHead(model.config)
     return PermutationLM(model, plm_head, active["plm"])
-
-
-def _reject_others(active: dict[str, float], allowed: set[str], name: str) -> None:
-    others = sorted(set(active) - allowed)
-    if others:
-        raise ConfigError(f"'{others[0]}' cannot be combined with {name}", fix=f"set objectives.{others[0]}=0")
 
 
 def _check_span_boundary(head: nn.Module, config: SpanBoundaryConfig) -> None:

@@ -35,6 +35,7 @@ from spanlab.encoder.transformers_encoder import TransformersEncoder
 from spanlab.errors import ConfigError, InputError
 from spanlab.objectives import Criterion, build_criterion
 from spanlab.pretraining.memory import check_memory
+from spanlab.pretraining.methods import PAIR_BLOCKS
 from spanlab.pretraining.recipe import Recipe
 from spanlab.text import Tokenizer, check_model_case
 
@@ -83,7 +84,8 @@ def build_model(
         if word_vectors is not None:
             _set_word_embeddings(encoder, torch.from_numpy(word_vectors))
         config = encoder.config
-        initial = InitialModel(_criterion(model, recipe, {}), config, _tokenizer_notes(config, tokenizer))
+        notes = (*_tokenizer_notes(config, tokenizer), *_segment_notes(recipe, config))
+        initial = InitialModel(_criterion(model, recipe, {}), config, notes)
         trained: list[nn.Module] = []
     else:
         initial, trained = _continue(recipe, tokenizer, init)
@@ -119,6 +121,14 @@ def _tokenizer_notes(config: EncoderConfig, tokenizer: Tokenizer) -> tuple[str, 
     if config.architecture == "elmo" and tokenizer.kind != "word":
         return ("the corpus is tokenized into subwords, ELMo reads whole words; train a tokenizer with --type word",)
     return ()
+
+
+def _segment_notes(recipe: Recipe, config: EncoderConfig) -> tuple[str, ...]:
+    """A note if sentence pairs meet an encoder that has no embedding for their segments."""
+    if recipe.data.blocks not in PAIR_BLOCKS.values() or config.segments > 1:
+        return ()
+    note = f"a {config.architecture} encoder has no segment embeddings: the separator alone tells the segments apart"
+    return (f"{note}; encoder.segments=2 adds them",)
 
 
 def _new_model(recipe: Recipe, tokenizer: Tokenizer) -> Encoder | Electra:

@@ -26,6 +26,7 @@ from spanlab.config import (
 )
 from spanlab.corruption.masking import MaskingConfig
 from spanlab.encoder import EncoderConfig, SpanBoundaryConfig
+from spanlab.encoder.architectures import ARCHITECTURES, SYSTEMS
 from spanlab.errors import ConfigError, did_you_mean
 from spanlab.objectives.build import OBJECTIVES
 from spanlab.pretraining.methods import PAIR_BLOCKS, Method, method_of
@@ -98,7 +99,8 @@ class Recipe(Bounded):
 
     system: str
     backbone: str | None = None
-    """The system whose encoder is trained; None: `system`. Any objective can be trained on any backbone."""
+    """The system whose encoder is trained; None: `system`. What a recipe's `encoder` section sets for its own encoder
+    and the backbone does not have is left out; objectives that cannot be trained on it are refused."""
     size: Size = "base"
     seed: Seed = 0
     data: DataConfig = field(default_factory=DataConfig)
@@ -175,11 +177,24 @@ def load_recipe(name_or_path: str, overrides: Sequence[str] | Mapping[str, Any] 
     backbones = _sections(of_size.pop("backbones", None), source, "backbone", ("sizes", size, "backbones"))
     written = merge(mapping, of_size)
     written = merge(written, backbones.get(changes.get("backbone", written.get("backbone"))) or {})
+    written = _without_foreign_settings(written, changes.get("backbone"))
     try:
         return from_mapping(Recipe, merge(written, changes), source)
     except ConfigError as error:
         from_mapping(Recipe, written, source)  # a mistake in the file is reported with its line
         raise ConfigError(error.cause, fix=error.fix) from None
+
+
+def _without_foreign_settings(written: Mapping[str, Any], backbone: Any) -> dict[str, Any]:  # noqa: ANN401 (YAML)
+    """The recipe without those settings of its own encoder that another backbone, chosen by an override, lacks."""
+    own, section = written.get("backbone") or written.get("system"), written.get("encoder")
+    if backbone is None or backbone == own or not isinstance(section, Mapping):
+        return dict(written)
+    name = SYSTEMS[backbone]["architecture"] if backbone in SYSTEMS else str(backbone)
+    settings = ARCHITECTURES[name].settings if name in ARCHITECTURES else None
+    if settings is None:
+        return dict(written)
+    return {**written, "encoder": {key: value for key, value in section.items() if key in settings}}
 
 
 def _sections(value: Any, source: Source, name: str, key: tuple[str, ...]) -> dict[Any, Any]:  # noqa: ANN401 (YAML)
