@@ -90,6 +90,7 @@ def build_model(
     else:
         initial, trained = _continue(recipe, tokenizer, init)
         check_memory(recipe, initial.config)
+    initial = replace(initial, notes=(*initial.notes, *_permutation_notes(recipe)))
     if token_shares is not None:
         _start_at_unigrams(initial.criterion, trained, token_shares)
     return initial
@@ -121,6 +122,16 @@ def _tokenizer_notes(config: EncoderConfig, tokenizer: Tokenizer) -> tuple[str, 
     if config.architecture == "elmo" and tokenizer.kind != "word":
         return ("the corpus is tokenized into subwords, ELMo reads whole words; train a tokenizer with --type word",)
     return ()
+
+
+def _permutation_notes(recipe: Recipe) -> tuple[str, ...]:
+    """A note if the number of predicted tokens and their share disagree: the number counts."""
+    law, length = recipe.masking.permutation, recipe.data.longest
+    by_share = length * law.beta // law.alpha
+    if recipe.corruption != "permutation" or law.predictions in {None, by_share}:
+        return ()
+    note = f"{law.predictions} tokens of {length} are predicted, as masking.permutation.predictions says, and not"
+    return (f"{note} {by_share}, as alpha={law.alpha} and beta={law.beta} would have it",)
 
 
 def _segment_notes(recipe: Recipe, config: EncoderConfig) -> tuple[str, ...]:

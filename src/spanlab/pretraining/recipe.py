@@ -178,11 +178,29 @@ def load_recipe(name_or_path: str, overrides: Sequence[str] | Mapping[str, Any] 
     written = merge(mapping, of_size)
     written = merge(written, backbones.get(changes.get("backbone", written.get("backbone"))) or {})
     written = _without_foreign_settings(written, changes.get("backbone"))
+    if _asks_for_share(changes):
+        written = merge(written, {"masking": {"permutation": {"predictions": None}}})
     try:
         return from_mapping(Recipe, merge(written, changes), source)
     except ConfigError as error:
         from_mapping(Recipe, written, source)  # a mistake in the file is reported with its line
         raise ConfigError(error.cause, fix=error.fix) from None
+
+
+def _asks_for_share(changes: Mapping[str, Any]) -> bool:
+    """Whether overrides set the share of predicted tokens (XLNet's alpha and beta); then their number must not be set.
+
+    A recipe's file may have both, as the published settings have: 85 of 512 tokens are one in six.
+    """
+    masking = changes.get("masking")
+    permutation = masking.get("permutation") if isinstance(masking, Mapping) else None
+    if not isinstance(permutation, Mapping):
+        return False
+    shares = [key for key in ("alpha", "beta") if key in permutation]
+    if shares and permutation.get("predictions") is not None:
+        cause = f"masking.permutation.{shares[0]} and predictions both say how many tokens are predicted"
+        raise ConfigError(cause, fix="set predictions for a number, or alpha and beta for a share")
+    return bool(shares)
 
 
 def _without_foreign_settings(written: Mapping[str, Any], backbone: Any) -> dict[str, Any]:  # noqa: ANN401 (YAML)
