@@ -143,7 +143,8 @@ class Masking:
             raise InputError("the tokenizer has no mask token", fix="train or use one that has a mask token")
         if given is None and "given" in (config.mixture or {config.law: 1.0}):
             raise ConfigError(
-                "masking.law is 'given', but no spans are given", fix="set data.spans to a JSON-lines file of spans"
+                "masking.law is 'given', but no spans are given",
+                fix="set data.spans to a JSON-lines file of spans, or use spanlab prepare --spans NAMES",
             )
         self.config, self._mask_id, self._random_tokens, self._given = config, mask_id, random_tokens, given
         self._sampling = sampling

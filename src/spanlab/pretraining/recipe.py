@@ -55,7 +55,8 @@ class DataConfig(Bounded):
     random_for_single: bool = False
     """Sentence order: a chunk of one sentence gets a random second segment, as in ALBERT's released code."""
     spans: str | None = None
-    """A JSON-lines file of spans for `masking.law: given`: {"start": 120, "end": 123}, in tokens of the corpus."""
+    """A JSON-lines file of spans for `masking.law: given`: {"start": 120, "end": 123}, in tokens of the corpus. None:
+    the names that `spanlab prepare --spans` found in it."""
     streams: Annotated[int, AtLeast(1), AtMost(1_000_000)] | None = None
     """Streams: the number of continuous streams. None: `training.batch_size` if each step continues from the previous
     one (XLNet, ELMo), where no other number is allowed; else 1."""
