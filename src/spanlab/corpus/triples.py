@@ -141,8 +141,9 @@ def verbalise(facts: Iterable[Fact], templates: Mapping[str, str] | None = None)
     for fact in facts:
         template = (templates or {}).get(fact.relation, f"{{subject}} {relation_words(fact.relation)} {{object}}.")
         # Replaced in one pass: a name that looks like a place holder stays as it is.
+        parts = re.split(r"(\{subject\}|\{object\})", template)
         names = {"{subject}": fact.subject, "{object}": fact.object}
-        sentence = re.sub(r"\{subject\}|\{object\}", lambda place, names=names: names[place[0]], template)
+        sentence = "".join(names.get(part, part) for part in parts)
         by_subject[fact.subject].append(" ".join(sentence.split()))
     yield from by_subject.values()
 

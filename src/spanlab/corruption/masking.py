@@ -46,11 +46,13 @@ class MaskingConfig(Bounded):
     mixture: dict[str, Annotated[float, AtMost(1_000_000)]] | None = None
     """{law: share} in place of a single law: the law of each sample is drawn by these shares."""
     ratio: Annotated[float, Above(0), AtMost(0.9)] = 0.15
+    """The share of the text that is masked."""
     rounding: Rounding = "ceil"
     """How ratio·n becomes a whole number: ceil (SpanBERT), round (BERT, ALBERT), chance (RoBERTa) or floor."""
     max_predictions: Annotated[int, AtLeast(1)] | None = None
     """The maximum number of masked tokens per block (BERT: 20 at length 128)."""
     geometric_p: Annotated[float, Above(0), AtMost(1)] = 0.2
+    """The parameter of span lengths: P(k) is proportional to p (1 - p)^(k - 1)."""
     max_length: Annotated[int, AtLeast(1), AtMost(1000)] = 10
     """The longest span, or n-gram, in units."""
     length_law: Literal["truncated", "clipped"] = "truncated"
@@ -69,8 +71,11 @@ class MaskingConfig(Bounded):
     all_mask: bool = False
     """Every masked token becomes [MASK]: the three shares do not count."""
     mask_share: float = 0.8
+    """The share of masked tokens, words or spans (`replace_per`) that become [MASK]."""
     random_share: float = 0.1
+    """The share that become random tokens."""
     keep_share: float = 0.1
+    """The share that are kept, and predicted all the same."""
     replace_per: ReplacePer = "span"
     """Mask, random or keep is decided once per token (BERT), word or span (SpanBERT)."""
     random_from: Literal["vocabulary", "corpus"] = "corpus"

@@ -43,6 +43,7 @@ class PermutationConfig(Bounded):
     """The `masking.permutation` section of a recipe; the defaults are XLNet's."""
 
     law: Literal["ngrams", "tail"] = "ngrams"
+    """Which tokens are predicted: n-grams in their contexts (XLNet's code), or the last of an order (its paper)."""
     alpha: Annotated[int, AtLeast(1)] = 6
     """K: one token in K is predicted, the last ones of the order (partial prediction); with ngrams, an n-gram stands in
     a context of n · alpha / beta tokens. Set by an override, it takes the place of a recipe's `predictions`."""

@@ -148,6 +148,7 @@ class SpanBoundaryConfig(Bounded):
     """concat: both boundary vectors and the position next to one another; sum: the boundary vectors are added, and the
     position stands beside; sum-all: the position, as wide as they are, is added, too."""
     activation: Literal["gelu", "relu"] = "gelu"
+    """The activation of its hidden layers."""
     layers: Annotated[int, AtLeast(1), AtMost(2)] = 2
     """The hidden layers before the output matrix."""
     inner_width: Annotated[int, AtLeast(1), AtMost(65_536)] | None = None
@@ -258,7 +259,7 @@ class SpanBoundaryHead(nn.Module):
         if self.dense_out is None:
             return x_KD
         x_KE: Tensor = self.activation(self.dense_out(x_KD))
-        return x_KE if self.norm_out is None else self.norm_out(x_KE)  # type: ignore[no-any-return]
+        return x_KE if self.norm_out is None else self.norm_out(x_KE)
 
     def forward(self, left_KD: Tensor, right_KD: Tensor, offset_K: Tensor, word_table_VE: Tensor) -> Tensor:
         """(K, V) logits from the boundary vectors and the position in the span of each masked token."""

@@ -44,6 +44,8 @@ class DataConfig(Bounded):
     """The `data` section: how the corpus is cut into samples."""
 
     blocks: BlockKind = "documents"
+    """Whole sentences of one document; whole sentences across documents (RoBERTa); pairs for nsp (BERT) or sop
+    (ALBERT); continuous text (XLNet, GPT, ELMo)."""
     length: _Length = 512
     """Tokens of a sample, special tokens included."""
     phases: tuple[tuple[_Share, _Length], ...] = ()
@@ -91,7 +93,9 @@ class GeneratorSection(Bounded):
     """The `generator` section: ELECTRA's second encoder."""
 
     width_share: Annotated[float, Above(0), AtMost(4)] = 0.25
+    """The generator's width as a share of the discriminator's."""
     share_embeddings: bool = True
+    """Whether both encoders have the same embeddings."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,11 +103,14 @@ class Recipe(Bounded):
     """A system and how it is trained."""
 
     system: str
+    """The name of the system, such as spanbert; the model folder and its card bear it."""
     backbone: str | None = None
     """The system whose encoder is trained; None: `system`. What a recipe's `encoder` section sets for its own encoder
     and the backbone does not have is left out; objectives that cannot be trained on it are refused."""
     size: Size = "base"
+    """Layers and width: 2 of 128, 4 of 256, 4 of 512, 12 of 768, 24 of 1,024."""
     seed: Seed = 0
+    """Everything random is a function of it: initial weights, masks, the order of samples."""
     data: DataConfig = field(default_factory=DataConfig)
     masking: MaskingConfig = field(default_factory=MaskingConfig)
     objectives: dict[str, Annotated[float, AtMost(1_000_000)]] = field(default_factory=lambda: {"mlm": 1.0})

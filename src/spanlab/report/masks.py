@@ -165,7 +165,7 @@ def _show(examples: Examples, index: int, epoch: int) -> tuple[ShownToken, ...]:
 
 def _text(tokens: TokenBatch, vocabulary: Sequence[str], start: int, size: int) -> str:
     """The tokens that stand at one position of the input, with a space before each word but the first."""
-    text = vocabulary[tokens.ids[start]]
+    text: str = vocabulary[tokens.ids[start]]
     for place in range(start + 1, start + size):
         text += (" " if tokens.word_starts[place] else "") + vocabulary[tokens.ids[place]]
     return text
