@@ -1,14 +1,14 @@
 """Masking: a batch of blocks in, a batch of examples out, as a pure function of (seed, epoch, sample index).
 
-A law picks the tokens to mask, `find_spans` joins adjacent ones into spans, `replacement` draws what the encoder sees
+A law picks the tokens to mask, `masked_spans` joins adjacent ones into spans, `replacement` draws what the encoder sees
 in their place. `MaskingConfig` is the recipe's `masking` section; its field docstrings name the published system each
 setting comes from.
 
 Shapes: B blocks, N tokens of all blocks, K masked tokens, S spans.
 """
 
-from dataclasses import dataclass, field, replace
-from typing import Annotated, Literal, TypeVar
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,18 +17,16 @@ from spanlab.arrays import Flags, Integers
 from spanlab.config import Above, AtLeast, AtMost, Bounded
 from spanlab.corpus.randomness import Draws, draw, sample_keys, uniform
 from spanlab.corruption.budget import Rounding, budgets
-from spanlab.corruption.examples import ExampleBatch, SpanBoundaries, move_positions
+from spanlab.corruption.examples import ExampleBatch
 from spanlab.corruption.given_spans import GivenSpans, pick_given_spans
+from spanlab.corruption.masked_spans import MaskedSpans, collapse_spans, find_spans, masked_examples
 from spanlab.corruption.ngram import pick_ngrams
 from spanlab.corruption.permutation import PermutationConfig
 from spanlab.corruption.replacement import RandomTokens, ReplacePer, Shares, decide, replace_tokens
 from spanlab.corruption.span_law import Anchor, LengthLaw, draw_spans, pick_geometric_spans, select_blocks
 from spanlab.corruption.special_tokens import TokenBatch
-from spanlab.corruption.units import Units, distances, pick_random_units, tokens_of, words_of
+from spanlab.corruption.units import Units, pick_random_units, tokens_of, words_of
 from spanlab.errors import ConfigError, InputError
-
-Value = TypeVar("Value", bound=np.generic)
-
 
 _MIXING, _CHOOSING, _REPLACING, _SAMPLING = range(1, 5)
 """Index of the draw from a sample's key for each purpose; the budget uses draw 0."""
@@ -98,39 +96,6 @@ class MaskingConfig(Bounded):
             raise ConfigError("masking.mixture has no share above 0", fix="give at least one law a share")
 
 
-@dataclass(frozen=True)
-class MaskedSpans:
-    """Maximal runs of masked tokens within a block."""
-
-    positions: Integers
-    """(K,) the masked tokens, ascending."""
-    first: Integers
-    """(S,) the first token of each span."""
-    sizes: Integers
-    """(S,) in tokens."""
-    bounded: Flags
-    """(S,) whether the span has a token on both sides in its block."""
-
-    def per_token(self, values: NDArray[Value]) -> NDArray[Value]:
-        """(S,) values of spans to (K,) values of their tokens."""
-        return np.repeat(values, self.sizes)
-
-
-def find_spans(batch: TokenBatch, masked: Flags) -> MaskedSpans:
-    """The spans of the masked tokens (N,)."""
-    positions = np.flatnonzero(masked)
-    block = batch.block_of[positions]
-    begins = np.ones(len(positions), bool)
-    begins[1:] = (positions[1:] != positions[:-1] + 1) | (block[1:] != block[:-1])
-    span_starts = np.flatnonzero(begins)
-    sizes = distances(span_starts, len(positions))
-    first, block_of_span = positions[span_starts], block[span_starts]
-    last = first + sizes - 1
-    ends = batch.starts[block_of_span] + batch.lengths[block_of_span]
-    bounded = (first > batch.starts[block_of_span]) & (last + 1 < ends)
-    return MaskedSpans(positions, first, sizes, bounded)
-
-
 class Masking:
     """Masks batches of blocks as a config says, with the ids of one tokenizer."""
 
@@ -172,7 +137,7 @@ class Masking:
         if self._sampling:
             block = batch.block_of[spans.positions]
             uniforms = decide(draw(keys, _SAMPLING)[block], spans.positions - batch.starts[block])
-        examples = _gather(batch, spans, seen, uniforms)
+        examples = masked_examples(batch, spans, seen, uniforms)
         if not self.config.collapse:
             return examples
         return collapse_spans(examples, spans, choice_K < self._shares.mask)
@@ -281,59 +246,3 @@ def _word_of(batch: TokenBatch, positions: Integers) -> Integers:
     """(K,) the position of the first token of each token's word."""
     starts = np.flatnonzero(batch.word_starts)
     return starts[np.searchsorted(starts, positions, side="right") - 1]
-
-
-def _gather(
-    batch: TokenBatch, spans: MaskedSpans, seen: Integers, uniforms: NDArray[np.float64] | None
-) -> ExampleBatch:
-    input_ids = batch.ids.copy()
-    input_ids[spans.positions] = seen
-    targets = batch.ids[spans.positions]
-    first, last = spans.per_token(spans.first), spans.per_token(spans.first + spans.sizes - 1)
-    positions, boundary_targets = spans.positions, targets
-    if not spans.bounded.all():
-        bounded = spans.per_token(spans.bounded)
-        first, last, positions, boundary_targets = first[bounded], last[bounded], positions[bounded], targets[bounded]
-    return ExampleBatch(
-        indices=batch.indices,
-        input_ids=input_ids,
-        original_ids=batch.ids,
-        lengths=batch.lengths,
-        positions=spans.positions,
-        targets=targets,
-        boundaries=SpanBoundaries(
-            positions=positions,
-            targets=boundary_targets,
-            left=first - 1,
-            right=last + 1,
-            first=first,
-            last=last,
-            offsets=positions - first,
-        ),
-        pairs=batch.pairs,
-        sampling_uniforms=uniforms,
-    )
-
-
-def collapse_spans(examples: ExampleBatch, spans: MaskedSpans, masked_K: Flags) -> ExampleBatch:
-    """The examples with each span of [MASK] collapsed into one, which has all tokens of the span as its targets.
-
-    `masked_K` are the tokens that became [MASK]; spans that became random tokens, or were kept, stay as they are.
-    """
-    offsets_K = np.where(masked_K, spans.positions - spans.per_token(spans.first), 0)
-    count = len(examples.input_ids)
-    kept = np.ones(count, bool)
-    kept[examples.positions[offsets_K > 0]] = False
-    new_positions = np.cumsum(kept) - 1  # every token of a collapsed span moves to the span's first
-    block_of = np.repeat(np.arange(len(examples.lengths)), examples.lengths)
-    boundaries, pairs = examples.boundaries, examples.pairs
-    return replace(
-        examples,
-        input_ids=examples.input_ids[kept],
-        original_ids=examples.original_ids[kept],
-        lengths=np.bincount(block_of[kept], minlength=len(examples.lengths)),
-        positions=new_positions[examples.positions],
-        offsets=offsets_K,
-        boundaries=boundaries and move_positions(boundaries, new_positions),
-        pairs=pairs and replace(pairs, segment_ids=pairs.segment_ids[kept]),
-    )
