@@ -29,6 +29,7 @@ SENTENCE = "The harbour master wrote the names of seventeen old ships in a noteb
 _COLOURS = (BLUE, GREEN, RED, YELLOW, "#7a4fa3", "#3a8f8f")
 _WIDTH, _LAYER, _LAYERS_TOP, _TABLE = 250.0, 22.0, 64.0, 44.0
 _CELL, _STREAMS_TOP = 26.0, 66.0
+_MEMORY_LEFT = 80.0
 
 
 def draw_sharing(configs: Mapping[str, EncoderConfig]) -> str:
@@ -139,7 +140,41 @@ def streams() -> str:
     return draw_streams(tokens, (None, 3, None, 2, 1, None, None, 4))
 
 
-FIGURES = {"objectives": objectives, "attention": attention, "sharing": sharing, "streams": streams}
+def draw_memory(length: int, reused: int, remembered: int, steps: int) -> str:
+    """The blocks of one stream and the memory each of them reads: a row for each step, the text from left to right."""
+    scale = 640 / (reused * (steps - 1) + length)
+    parts = [words(_MEMORY_LEFT, 24, "the text of one stream, from left to right", size=13, colour=FAINT)]
+    for step in range(steps):
+        top, begin = 44 + 66 * step, step * reused
+        kept = max(0, begin - remembered)
+        left, middle, right = (_MEMORY_LEFT + scale * at for at in (begin, begin + reused, begin + length))
+        parts.append(words(16, top + 22, f"step {step + 1}", size=13))
+        if step:
+            memory = _MEMORY_LEFT + scale * kept
+            parts.append(box(memory, top, left - memory - 2, 34, fill=PALE, line=FAINT))
+            parts.append(words((memory + left) / 2, top + 22, f"memory: {begin - kept}", size=12, anchor="middle"))
+        parts.append(box(left, top, middle - left - 2, 34, fill=BLUE))
+        parts.append(
+            words((left + middle) / 2, top + 22, f"{reused}: kept", size=12, colour="#ffffff", anchor="middle")
+        )
+        parts.append(box(middle, top, right - middle - 2, 34, fill=GREEN))
+        parts.append(
+            words((middle + right) / 2, top + 22, f"{length - reused}", size=12, colour="#ffffff", anchor="middle")
+        )
+    caption = "blue goes into the memory, and sees no green; green sees blue; no gradient goes into the memory"
+    parts.append(words(_MEMORY_LEFT, 44 + 66 * steps + 6, caption, size=12, colour=FAINT))
+    return picture(_MEMORY_LEFT + 640 + 20, 44 + 66 * steps + 26, parts, title="The memory of Transformer-XL in XLNet")
+
+
+def memory() -> str:
+    """Three steps with the lengths of the published recipe."""
+    data = load_recipe("xlnet").data
+    assert data.reuse is not None
+    assert data.memory is not None
+    return draw_memory(data.length, data.reuse, data.memory, steps=3)
+
+
+FIGURES = {"objectives": objectives, "attention": attention, "sharing": sharing, "streams": streams, "memory": memory}
 
 
 def main(folder: Path) -> None:

@@ -20,7 +20,9 @@ from typer.core import TyperArgument, TyperCommand, TyperGroup
 
 from spanlab.cli.main import app
 from spanlab.config import Bound, section_class
+from spanlab.encoder import ElmoConfig
 from spanlab.finetuning.config import MultitaskConfig
+from spanlab.finetuning.task_data import TaskEntry
 from spanlab.pretraining.recipe import Recipe
 from spanlab.tasks.config import TaskConfig
 from spanlab.tasks.descriptions import DESCRIPTIONS
@@ -125,6 +127,10 @@ def settings_page() -> str:
         "Defaults are those of the config classes; each recipe sets its own, which "
         "`spanlab pretrain RECIPE --print-config` prints.",
         _table(Recipe),
+        "ELMo's encoder (`backbone=elmo`, the recipe `elmo`) has other keys in the section `encoder`:",
+        _table(ElmoConfig, prefix="encoder."),
+        "A recipe file may also have a section `sizes` with changes for each size, and inside a size a section "
+        "`backbones` with changes for each backbone; [the shipped recipes](../pretraining.md) have both.",
         "## Fine-tuning, all tasks",
         "Defaults are the published ones. Where they are not given, `training.lr` and `training.lr_factors` follow "
         "from them by the width of the encoder, `training.epochs` by the number of examples ([how](../finetuning.md)).",
@@ -136,12 +142,13 @@ def settings_page() -> str:
         notes = [f"Other defaults: {changed}."] if changed else []
         parts += [f"## {name}", f"{DESCRIPTIONS[name][:1].upper()}{DESCRIPTIONS[name][1:]}.", *notes]
         parts.append(_table(task.Config, without=common))
-    parts += ["## multitask", "Keys that the tasks of a list share; each task of the list has its own `settings`."]
-    return "\n\n".join([*parts, _table(MultitaskConfig)]) + "\n"
+    parts += ["## multitask", "Keys that the tasks of a list share."]
+    parts += [_table(MultitaskConfig), "Keys of an entry of the list:", _table(TaskEntry)]
+    return "\n\n".join(parts) + "\n"
 
 
-def _table(config: type, without: set[str] = frozenset()) -> str:  # type: ignore[assignment]
-    rows = [row for row in _rows(config) if row[0] not in without]
+def _table(config: type, without: set[str] = frozenset(), prefix: str = "") -> str:  # type: ignore[assignment]
+    rows = [row for row in _rows(config, prefix) if row[0] not in without]
     if not rows:
         return "No keys of its own."
     lines = ["| key | type | default | meaning |", "|---|---|---|---|"]

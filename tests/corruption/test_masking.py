@@ -139,6 +139,28 @@ def test_rounding_rules() -> None:
     assert set(np.bincount(batch.block_of[capped])) == {1}
 
 
+def test_a_budget_by_floor_is_that_of_int() -> None:
+    batch = random_batch(list(range(2, 120)) * 3)
+    positions = masking("subword", rounding="floor")(batch, seed=0).positions
+    counts = np.bincount(batch.block_of[positions], minlength=len(batch.lengths))
+    assert counts.tolist() == [int(0.15 * length + 1e-9) for length in batch.text_lengths.tolist()]
+    assert counts[0] == 0
+    assert counts[18] == 3  # 0.15 · 20
+    spans = masking("span", rounding="floor", cut_last_word=True)(batch, seed=0).positions
+    assert np.bincount(batch.block_of[spans], minlength=len(batch.lengths)).tolist() == counts.tolist()
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_all_masked_tokens_become_mask(law: str) -> None:
+    batch = random_batch([200] * 40, seed=4)
+    shares, every = masking(law)(batch, seed=0), masking(law, all_mask=True)(batch, seed=0)
+    assert every.positions.tolist() == shares.positions.tolist()
+    assert (every.input_ids[every.positions] == MASK).all()
+    assert 0.7 < (shares.input_ids[shares.positions] == MASK).mean() < 0.9
+    same = masking(law, mask_share=1.0, random_share=0.0, keep_share=0.0)(batch, seed=0)
+    assert every.input_ids.tolist() == same.input_ids.tolist()
+
+
 def whole_words_by_hand(lengths: list[int], order: list[int], budget: int) -> set[int]:
     taken = set()
     for word in order:
@@ -284,19 +306,6 @@ def test_without_special_tokens_a_span_at_the_edge_has_no_boundary_target() -> N
     examples = masking(ratio=0.4)(batch, seed=0)
     assert len(examples.boundaries.positions) < len(examples.positions)
     assert (batch.block_of[examples.boundaries.left] == batch.block_of[examples.boundaries.right]).all()
-
-
-def test_collapsed_spans() -> None:
-    batch = random_batch([60] * 40, seed=12)
-    plain, collapsed = masking(mask_share=1.0, random_share=0.0, keep_share=0.0), masking(collapse=True)
-    whole, short = plain(batch, seed=0), collapsed(batch, seed=0)
-    assert len(short.input_ids) == len(whole.input_ids) - len(whole.positions) + len(np.unique(whole.boundaries.first))
-    assert (short.input_ids[short.positions] == MASK).all()
-    assert short.lengths.sum() == len(short.input_ids)
-    assert short.boundaries.targets.tolist() == whole.boundaries.targets.tolist()
-    assert short.input_ids[short.boundaries.left].tolist() == whole.input_ids[whole.boundaries.left].tolist()
-    assert short.input_ids[short.boundaries.right].tolist() == whole.input_ids[whole.boundaries.right].tolist()
-    assert not (short.input_ids[1:] == MASK)[short.input_ids[:-1] == MASK].any()
 
 
 def test_blocks_are_framed() -> None:

@@ -1,5 +1,7 @@
 """SpanBERT's law: token for token a plain loop, and by its statistics the published law."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -7,11 +9,12 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from benchmarks.plain_span_masking import PlainSpanMasking
+from spanlab.arrays import Integers
 from spanlab.corpus.randomness import sample_keys
-from spanlab.corruption import Masking, MaskingConfig, RandomTokens
+from spanlab.corruption import ExampleBatch, Masking, MaskingConfig, RandomTokens, TokenBatch
 from spanlab.corruption.span_law import LengthLaw, draw_spans
 from spanlab.corruption.units import words_of
-from tests.corruption.batches import MASK, SPECIAL, VOCAB, random_batch, words_in
+from tests.corruption.batches import MASK, SPECIAL, VOCAB, random_batch, rows_of, words_in
 
 PUBLISHED = (0.2241, 0.1792, 0.1434, 0.1147, 0.0918, 0.0734, 0.0587, 0.0470, 0.0376, 0.0301)
 
@@ -66,6 +69,70 @@ def test_lengths_as_drawn_follow_the_law(p: float) -> None:
     assert counts.sum() == 120_000
     assert stats.chisquare(counts, law.probabilities * counts.sum()).pvalue > 1e-4
     assert lengths.mean() == pytest.approx(law.mean, abs=0.03)
+
+
+def test_clipped_lengths_pile_up_at_the_longest() -> None:
+    """max(1, min(10, Geo(0.2))), drawn by numpy, as tutorials write it."""
+    law = LengthLaw(0.2, 10, clipped=True)
+    assert law.probabilities[:9] == pytest.approx([0.2 * 0.8**k for k in range(9)])
+    assert law.probabilities[9] == pytest.approx(0.8**9)
+    assert law.mean == pytest.approx(4.463, abs=5e-4)
+    reference = np.clip(np.random.default_rng(0).geometric(0.2, 100_000), 1, 10)
+    drawn = masking(length_law="clipped").span_draws(random_batch([100] * 400), seed=1, count=250)
+    assert drawn is not None
+    counts = np.bincount(drawn[1].ravel(), minlength=11)[1:]
+    assert counts.sum() == 100_000
+    assert stats.chisquare(counts, law.probabilities * counts.sum()).pvalue > 1e-4
+    table = np.stack([counts, np.bincount(reference, minlength=11)[1:]])
+    assert stats.chi2_contingency(table).pvalue > 1e-4
+    truncated = masking().span_draws(random_batch([100] * 400), seed=1, count=250)
+    assert truncated is not None
+    assert stats.chisquare(np.bincount(truncated[1].ravel(), minlength=11)[1:], law.probabilities * 1e5).pvalue < 1e-9
+
+
+def runs_of(batch: TokenBatch, examples: ExampleBatch) -> tuple[Integers, Integers]:
+    """The first token and the size of every masked run."""
+    assert examples.boundaries is not None
+    return np.unique(examples.boundaries.first, return_counts=True)
+
+
+def test_spans_of_tokens_begin_at_words_and_end_anywhere() -> None:
+    # A small budget in long blocks: spans rarely meet, so the runs are the spans, but for the last of a block.
+    batch = random_batch([500] * 3000, seed=6, pieces=0.6)
+    examples = masking(unit="token-from-word", ratio=0.02)(batch, seed=0)
+    firsts, sizes = runs_of(batch, examples)
+    assert batch.word_starts[firsts].all()
+    ends = firsts + sizes
+    assert 0.4 < (batch.maskable & ~batch.word_starts)[ends].mean() < 0.65  # 60 % of tokens go on with a word
+    assert sizes.max() > 6
+    anywhere, _ = runs_of(batch, masking(unit="token", ratio=0.02)(batch, seed=0))
+    assert batch.word_starts[anywhere].mean() == pytest.approx(0.4, abs=0.03)
+    drawn = masking(unit="token-from-word").span_draws(batch, seed=0, count=30)
+    assert drawn is not None
+    counts = np.bincount(drawn[1].ravel(), minlength=11)[1:]
+    assert stats.chisquare(counts, LengthLaw(0.2, 10).probabilities * counts.sum()).pvalue > 1e-4
+    # Where in its block a span begins is uniform over words: the words of one block, drawn many times.
+    row = random_batch([60], seed=5, pieces=0.6)
+    starts = words_in(row, 0)
+    repeated = replace(rows_of(row, [0] * 300), indices=np.arange(300))
+    again = masking(unit="token-from-word").span_draws(repeated, seed=0, count=40)
+    assert again is not None
+    counted = np.bincount(again[0].ravel(), minlength=60)
+    assert set(np.flatnonzero(counted) + 1) == set(starts)  # [CLS] is before the first unit
+    assert stats.chisquare(counted[counted > 0]).pvalue > 1e-4
+
+
+@given(lengths=st.lists(st.integers(2, 90), min_size=1, max_size=6), seed=st.integers(0, 10**6))
+@settings(max_examples=60, deadline=None)
+def test_spans_of_tokens_end_where_the_budget_does_or_no_word_is_left(lengths: list[int], seed: int) -> None:
+    batch = random_batch(lengths, seed=seed, pieces=0.9)
+    masked = np.zeros(len(batch.ids), bool)
+    masked[masking(unit="token-from-word", ratio=0.5)(batch, seed=seed).positions] = True
+    budget = np.minimum(np.ceil(0.5 * np.array(lengths) - 1e-9), np.array(lengths) - 1)
+    for row, start in enumerate(batch.starts.tolist()):
+        count = int(masked[start : start + lengths[row] + 2].sum())
+        begun = all(masked[start + word] for word in words_in(batch, row))
+        assert count == budget[row] or (begun and count < budget[row])
 
 
 def test_starts_are_uniform_over_words_or_over_pieces() -> None:

@@ -2,13 +2,16 @@
 
 import importlib.util
 import re
+from dataclasses import fields
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 from spanlab.config import all_keys
+from spanlab.encoder import ElmoConfig
 from spanlab.finetuning.config import MultitaskConfig
+from spanlab.finetuning.task_data import TaskEntry
 from spanlab.pretraining.recipe import Recipe
 from spanlab.tasks.table import TASKS
 from tests.docs.blocks import ROOT
@@ -39,6 +42,16 @@ def test_every_key_has_a_row() -> None:
         keys = list(all_keys(config))
         leaves = {key for key in keys if not any(other.startswith(f"{key}.") for other in keys)}
         assert leaves <= listed, leaves - listed
+
+
+def test_every_key_has_a_meaning_and_elmo_and_lists_of_tasks_have_theirs() -> None:
+    page = (ROOT / "docs" / "reference" / "settings.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `([\w.]+)` \|.*\| (.*) \|$", page, flags=re.MULTILINE)
+    assert len(rows) > 300
+    assert [key for key, meaning in rows if not meaning.strip()] == []
+    listed = {key for key, _ in rows}
+    assert {f"encoder.{field.name}" for field in fields(ElmoConfig)} <= listed
+    assert {field.name for field in fields(TaskEntry)} <= listed
 
 
 def test_no_page_is_made_by_the_build_alone() -> None:

@@ -85,3 +85,13 @@ def test_training_settings_survive_the_folder(tmp_path: Path) -> None:
     encoder = TransformerEncoder(preset("bert", "tiny", stochastic_depth=0.2, checkpoint_layers=True, **DRY))
     encoder.save_pretrained(tmp_path)
     assert Encoder.from_pretrained(tmp_path).config == encoder.config
+
+
+def test_a_causal_encoder_pools_the_last_token_which_has_seen_the_others() -> None:
+    config = preset("gpt", "tiny", vocab_size=41, layers=1, pooler=True).without_dropout()
+    encoder = TransformerEncoder(config).eval()
+    ids, lengths = torch.randint(5, 41, (11,)), torch.tensor([4, 7])
+    with torch.no_grad():
+        output = encoder(ids, lengths=lengths)
+        expected = torch.tanh(output.hidden[[3, 10]] @ encoder.pooler.weight.T + encoder.pooler.bias)
+    torch.testing.assert_close(output.pooled, expected)

@@ -27,7 +27,8 @@ from spanlab.encoder.pretrained import load_model
 from spanlab.encoder.pretrained.convert import convert_folder
 from spanlab.finetuning.config import MultitaskConfig, resolve_run_config
 from spanlab.finetuning.multitask import read_task_list, task_config
-from spanlab.pretraining.build import WeightedCorpus, build_data, check_recipe
+from spanlab.pretraining.build import WeightedCorpus, build_data
+from spanlab.pretraining.compatibility import check_recipe
 from spanlab.pretraining.initial_model import encoder_config
 from spanlab.pretraining.memory import check_memory
 from spanlab.pretraining.recipe import load_recipe

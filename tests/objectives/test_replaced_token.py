@@ -1,7 +1,6 @@
 """ELECTRA's joint objective: what is drawn, what the discriminator sees and is asked, and where gradients go."""
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -133,6 +132,6 @@ def test_nothing_masked_still_trains_the_discriminator() -> None:
 
 def test_collapsed_spans_are_refused() -> None:
     examples = batch_of(random_sequences(2))
-    collapsed: Any = replace(examples, original_ids=np.append(examples.original_ids, 5))
-    with pytest.raises(InputError, match="spans were collapsed; mask without collapsing"):
+    collapsed = replace(examples, offsets=np.zeros_like(examples.positions))
+    with pytest.raises(InputError, match=r"spans were collapsed; set masking\.collapse=false"):
         ReplacedToken(small_pair())(TensorBatch.from_examples(collapsed))

@@ -23,6 +23,18 @@ EDGES = Masked(ids=(CLS, 11, 12, 13, 14, 15, 16, SEP), spans=((1, 2), (5, 6)))
 """Spans at the first and at the last word: their neighbours are [CLS] and [SEP]."""
 
 
+SIMPLE: dict[str, Any] = {
+    "boundaries": "internal",
+    "positions": False,
+    "activation": "relu",
+    "layers": 1,
+    "norm": False,
+    "bias": False,
+    "tie": False,
+}
+"""softmax(W2 ReLU(W1 [h_start; h_end])): a span from its own ends."""
+
+
 def plain_loops(
     head: SpanBoundaryHead, sequences: list[Masked], hidden: list[Tensor], table: Tensor, *, activation: Any
 ) -> list[Tensor]:
@@ -36,16 +48,20 @@ def plain_loops(
     for sequence, h in zip(sequences, hidden, strict=True):
         for first, last in sequence.spans:
             for place in range(first, last + 1):
-                if head.config.max_span is not None and place - first >= head.config.max_span:
+                if head.config.span_limit is not None and place - first >= head.config.span_limit:
                     continue
                 internal = head.config.boundaries == "internal"
                 left, right = (h[first], h[last]) if internal else (h[first - 1], h[last + 1])
                 x = torch.cat([left, right]) if head.config.combine == "concat" else left + right
                 if head.position is not None:
-                    x = torch.cat([x, head.position.weight[place - first]])
-                x = norm(activation(head.dense_in.weight @ x + head.dense_in.bias), head.norm_in)
-                x = norm(activation(head.dense_out.weight @ x + head.dense_out.bias), head.norm_out)
-                scores = table @ x + head.bias
+                    position = head.position.weight[place - first]
+                    x = x + position if head.config.combine == "sum-all" else torch.cat([x, position])
+                for dense, layer_norm in ((head.dense_in, head.norm_in), (head.dense_out, head.norm_out)):
+                    if dense is not None:
+                        x = activation(dense.weight @ x + (0 if dense.bias is None else dense.bias))
+                        x = x if layer_norm is None else norm(x, layer_norm)
+                scores = (table if head.decoder is None else head.decoder) @ x
+                scores = scores if head.bias is None else scores + head.bias
                 losses.append(scores.exp().sum().log() - scores[sequence.ids[place]])
     return losses
 
@@ -66,16 +82,21 @@ def grads(parameters: list[Tensor]) -> list[Tensor]:
         {"combine": "sum"},
         {"boundaries": "internal"},
         {"boundaries": "internal", "activation": "relu", "max_span": None},
+        SIMPLE,
+        {"combine": "sum-all", "max_span": 4},
+        {"inner_width": 30, "bias": False},
+        {"layers": 1, "tie": False, "inner_width": 7, "combine": "sum"},
     ],
 )
 def test_equals_plain_loops(options: dict[str, Any]) -> None:
     sequences = [EDGES, *random_sequences(5)]
     batch = TensorBatch.from_examples(batch_of(sequences))
     head = SpanBoundaryHead(WIDTH, VOCAB, position_width=5, **options).double()
-    torch.nn.init.normal_(head.bias)
+    if head.bias is not None:
+        torch.nn.init.normal_(head.bias)
     tokens = sum(len(one.ids) for one in sequences)
     hidden, table = (torch.randn(n, WIDTH, dtype=torch.float64, requires_grad=True) for n in (tokens, VOCAB))
-    learned = [hidden, table, *head.parameters()]
+    learned = [hidden, *([table] if head.decoder is None else []), *head.parameters()]
     objective = SpanBoundary(head)
     loss = objective(Encoded(hidden_ND=hidden, pooled_BD=None, word_table_VE=table), batch)
     loss.total.backward()
@@ -129,6 +150,21 @@ def test_tokens_beyond_the_position_table_have_no_target() -> None:
     examples = batch_of([long_span])
     for max_span, expected in ((20, 18), (17, 18), (16, 17), (15, 16), (1, 2), (None, 18)):
         assert SpanBoundary(SpanBoundaryHead(WIDTH, VOCAB, max_span=max_span)).count(examples) == expected
+
+
+def test_the_simple_head_is_two_matrices() -> None:
+    """The whole loss in four lines, with nothing of the head's own code."""
+    examples = batch_of([EDGES])
+    head = SpanBoundaryHead(WIDTH, VOCAB, **SIMPLE)
+    hidden, unused_table = torch.randn(8, WIDTH), torch.randn(VOCAB, WIDTH)
+    batch = TensorBatch.from_examples(examples)
+    loss = SpanBoundary(head)(Encoded(hidden_ND=hidden, pooled_BD=None, word_table_VE=unused_table), batch)
+    w1, w2 = head.dense_in.weight, head.decoder
+    assert w2 is not None
+    ends = torch.tensor([[1, 2], [1, 2], [5, 6], [5, 6]])
+    logits = torch.relu(torch.cat([hidden[ends[:, 0]], hidden[ends[:, 1]]], dim=-1) @ w1.T) @ w2.T
+    expected = torch.nn.functional.cross_entropy(logits, torch.tensor([11, 12, 15, 16]), reduction="sum")
+    torch.testing.assert_close(loss.total, expected, rtol=1e-5, atol=1e-5)
 
 
 def test_works_on_the_hidden_states_of_any_encoder() -> None:

@@ -6,10 +6,31 @@ from pathlib import Path
 import pytest
 
 from spanlab.config import to_mapping
+from spanlab.corruption.permutation import PermutationConfig
 from spanlab.encoder import preset
 from spanlab.errors import ConfigError
 from spanlab.pretraining.recipe import load_recipe
 from spanlab.recipes import shipped_recipes
+
+
+def test_a_share_of_predicted_tokens_takes_the_place_of_a_number_and_both_are_refused() -> None:
+    def permutation(*overrides: str) -> PermutationConfig:
+        return load_recipe("xlnet", overrides).masking.permutation
+
+    assert (permutation().alpha, permutation().predictions) == (6, 85)
+    assert permutation("masking.permutation.alpha=3").predictions is None
+    assert permutation("masking.permutation.alpha=3").goals((256, 256)) == (85, 85)
+    assert permutation("masking.permutation.beta=2", "size=tiny").predictions is None
+    assert permutation("masking.permutation.predictions=40").predictions == 40
+    by_mapping = load_recipe("xlnet", {"masking": {"permutation": {"alpha": 4}}})
+    assert by_mapping.masking.permutation.predictions is None
+    both = "masking.permutation.alpha and predictions both say how many tokens are predicted; set predictions for"
+    with pytest.raises(ConfigError, match=both):
+        permutation("masking.permutation.alpha=3", "masking.permutation.predictions=85")
+    with pytest.raises(ConfigError, match="beta and predictions both"):
+        permutation("masking.permutation.beta=2", "masking.permutation.predictions=85")
+    # What is printed can be read again, and null leaves the number to the share.
+    assert permutation("masking.permutation.alpha=3", "masking.permutation.predictions=null").predictions is None
 
 
 def test_the_shipped_recipes_are_the_published_systems() -> None:

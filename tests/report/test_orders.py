@@ -126,7 +126,7 @@ def test_the_command(corpus: Path, tmp_path: Path) -> None:
         ("data.reuse=40", "a stride of 40 does not fit"),
         ("data.streams=4000", "no whole block"),
         ("data.blocks=documents", "set data.blocks=streams"),
-        ("masking.permutation.alpha=0", "alpha' is 0"),
+        ("masking.permutation.longest=0", "longest' is 0"),
         ("masking.permutation.lw=tail", "did you mean 'masking.permutation.law'"),
     ],
 )

@@ -118,3 +118,10 @@ def test_figures_of_the_documentation_are_what_the_code_draws(minilm: Path) -> N
         assert (DOCS / "images" / f"{name}.svg").read_text(encoding="utf-8") == drawn[name](), name
     # The last digits of a weight are the machine's.
     assert _texts((DOCS / "images" / "attention.svg").read_text(encoding="utf-8")) == _texts(drawn["attention"]())
+
+
+def test_the_memory_of_a_step_is_what_earlier_blocks_kept() -> None:
+    svg = FIGURES["draw_memory"](512, 256, 384, 4)
+    shown = [text for text in _texts(svg) if text.startswith("memory: ")]
+    assert shown == ["memory: 256", "memory: 384", "memory: 384"]
+    assert FIGURES["memory"]() == (DOCS / "images" / "memory.svg").read_text()

@@ -155,6 +155,21 @@ def test_the_report_is_written_when_a_run_goes_wrong(small_corpus: Path, tmp_pat
     assert (tmp_path / "report.html").is_file()
 
 
+OWN_ENDS = tuple(
+    f"span_boundary.{setting}"
+    for setting in (
+        "boundaries=internal",
+        "positions=false",
+        "activation=relu",
+        "layers=1",
+        "norm=false",
+        "bias=false",
+        "tie=false",
+    )
+)
+"""The head that predicts a span from its own two ends: softmax(W2 ReLU(W1 [h_start; h_end]))."""
+
+
 @pytest.mark.parametrize(
     ("recipe", "overrides", "kind"),
     [
@@ -162,6 +177,16 @@ def test_the_report_is_written_when_a_run_goes_wrong(small_corpus: Path, tmp_pat
         ("roberta", ("objectives.sbo=1", "masking.law=span"), "bpe"),
         ("electra", ("masking.law=word", "data.blocks=next-sentence"), "unigram"),
         ("bert", ("objectives.nsp=0", "data.blocks=full-sentences", "masking.collapse=true"), "wordpiece"),
+        (
+            "spanbert",
+            ("masking.collapse=true", "masking.unit=token-from-word", "output_bias=unigram", *OWN_ENDS),
+            "bpe",
+        ),
+        (
+            "spanbert",
+            ("span_boundary.combine=sum-all", "masking.length_law=clipped", "masking.all_mask=true"),
+            "unigram",
+        ),
         ("albert", ("training.optimiser=lamb", "encoder.layer_groups=null", "encoder.layers=2"), "unigram"),
     ],
 )

@@ -1,4 +1,4 @@
-"""`spanlab data`: check and repair labelled files."""
+"""`spanlab data`: check and repair labelled files, and turn triples into text."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -71,6 +71,28 @@ def check(
         note(f"{fix}: {fixed.written} examples, {fixed.repaired} of them repaired; dropped: {dropped}")
     elif not report.clean:
         raise typer.Exit(2)
+
+
+@app.command("verbalise")
+def verbalise(
+    triples: Annotated[Path, typer.Argument(metavar="TRIPLES", help="Triples: .tsv, .csv or .nt.")],
+    out: Annotated[Path, typer.Option(help="Text file to write: a sentence a line, a document for each subject.")],
+    templates: Annotated[
+        Path | None, typer.Option(help="Lines of RELATION, a tab, and a sentence with {subject} and {object}.")
+    ] = None,
+) -> None:
+    """Turn the facts of a knowledge graph into text to pre-train on.
+
+    Example: spanlab data verbalise facts.tsv --out facts.txt
+    """
+    from spanlab.atomic_io import write_atomically
+    from spanlab.corpus.triples import read_facts, read_templates, verbalise
+
+    facts = read_facts(triples)
+    documents = list(verbalise(facts, None if templates is None else read_templates(templates)))
+    text = "\n\n".join("\n".join(sentences) for sentences in documents) + "\n"
+    write_atomically(out, text.encode())
+    note(f"{out}: {len(facts):,} facts about {len(documents):,} subjects")
 
 
 def _print_report(report: "DataReport", *, show_all: bool) -> None:

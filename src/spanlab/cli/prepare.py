@@ -61,6 +61,13 @@ def prepare(
     ] = None,
     min_tokens: Annotated[int, typer.Option(min=1, help="Leave out documents with fewer tokens.")] = 1,
     shard_tokens: Annotated[int, typer.Option(min=1, help="Tokens a shard holds, about.")] = 1 << 27,
+    spans: Annotated[
+        Path | None,
+        typer.Option(
+            "--spans",
+            help="Names to find, for masking.law=given: a .txt with one a line, or triples (.tsv, .csv, .nt).",
+        ),
+    ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the corpus in the folder.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
@@ -71,8 +78,11 @@ def prepare(
 
     Examples:
       spanlab prepare books --tokenizer tokenizer --out corpus
+      spanlab prepare books --spans people-and-places.txt --tokenizer tokenizer --out corpora/books
       spanlab prepare reviews.jsonl.gz --text-field body --tokenizer tokenizer --out corpora/reviews --workers 8
     """
+    from spanlab.corpus import PreparedCorpus
+    from spanlab.corpus.gazetteer import read_names, write_spans
     from spanlab.corpus.prepare.byte_readers import LookAhead
     from spanlab.corpus.prepare.config import PrepareConfig
     from spanlab.corpus.prepare.plan import plan_preparation
@@ -87,11 +97,15 @@ def prepare(
         errors=errors,
         shard_tokens=shard_tokens,
     )
+    names = None if spans is None else read_names(spans)  # a mistake in them is told before hours of work
     loaded = Tokenizer.load(tokenizer)
     stdin = LookAhead(sys.stdin.buffer) if "-" in files else None
     plan = plan_preparation(files, config, file_format=file_format, stdin=stdin)
     _report_layout(plan)
     manifest = _run(plan, loaded, out, workers, engine, overwrite)
+    if names is not None:
+        found = write_spans(PreparedCorpus.open(out), names)
+        note(f"{len(names):,} names, found {found:,} times; masking.law=given masks them")
     _print_result(manifest, out, json)
 
 

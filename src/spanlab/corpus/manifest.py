@@ -23,6 +23,8 @@ WORK = ".prepare"
 TOKENIZER = "tokenizer"
 TOKEN_COUNTS = "token_counts.bin"
 INPUTS = "inputs.jsonl"
+SPANS = "spans.jsonl"
+"""The places of the names that `spanlab prepare --spans` was given."""
 INDEX = "blocks"
 """Folder of cached block indices, which can be computed again at any time."""
 Count = Annotated[int, AtLeast(0), AtMost(1 << 50)]

@@ -5,6 +5,7 @@
 | `ceil` | ⌈ratio·n⌉ of the text | SpanBERT's released code |
 | `round` | max(1, round(ratio·n)), counting special tokens, at most `max_predictions` | BERT, ALBERT |
 | `chance` | ⌊ratio·n + u⌋ with u uniform in [0, 1), so that the mean is exact | RoBERTa |
+| `floor` | ⌊ratio·n⌋ of the text: `int(ratio * n)` | many tutorials |
 """
 
 from typing import Literal
@@ -14,7 +15,7 @@ import numpy as np
 from spanlab.arrays import Integers
 from spanlab.corpus.randomness import Draws, draw, uniform
 
-Rounding = Literal["ceil", "round", "chance"]
+Rounding = Literal["ceil", "round", "chance", "floor"]
 
 
 def budgets(
@@ -36,6 +37,8 @@ def budgets(
     elif rounding == "round":
         # Halves go to the even neighbour, as in Python's own round.
         wanted = np.maximum(1, np.round(ratio * all_lengths))
+    elif rounding == "floor":
+        wanted = np.floor(ratio * text_lengths + 1e-9)
     else:
         wanted = np.floor(ratio * text_lengths + uniform(draw(keys, 0)))
     if max_predictions is not None:

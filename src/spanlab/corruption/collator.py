@@ -60,7 +60,8 @@ class SpanMasking:
 
         `input_ids`, `attention_mask` and `labels` are (B, T). `span_position`, `span_target`, `span_left`,
         `span_right` and `span_offset` are (S,), one per masked token of a span with a token on both sides; positions
-        are indices into the flattened (B·T) batch.
+        are indices into the flattened (B·T) batch. With `collapse=True`, `labels` has the first token of a collapsed
+        span at its mask, and `span_target` all of them.
         """
         return self._padded(self.mask(features))
 
@@ -99,7 +100,8 @@ class SpanMasking:
         input_ids[padded] = examples.input_ids
         mask, labels = np.zeros(batch * width, np.int64), np.full(batch * width, IGNORED, np.int64)
         mask[padded] = 1
-        labels[padded[examples.positions]] = examples.targets
+        first = slice(None) if examples.offsets is None else examples.offsets == 0
+        labels[padded[examples.positions[first]]] = examples.targets[first]
         grid = {"input_ids": input_ids, "attention_mask": mask, "labels": labels}
         tensors: dict[str, Integers] = {name: flat.reshape(batch, width) for name, flat in grid.items()}
         if self._boundaries and examples.boundaries is not None:

@@ -75,13 +75,15 @@ class ExampleBatch(Generic[Array]):
     input_ids: Array
     """(N,) the input of the encoder: corrupted, with special tokens."""
     original_ids: Array
-    """(N,) the ids before corruption; a collapsed span has its first id."""
+    """(N,) the ids before corruption; at the mask of a collapsed span, its first id."""
     lengths: Array
     """(B,) tokens of each sequence, special tokens included."""
     positions: Array = field(metadata=_POSITIONS)
-    """(K,) the tokens to predict, ascending."""
+    """(K,) the tokens to predict, ascending; the mask of a collapsed span, once for each token of the span."""
     targets: Array
     """(K,) their original ids."""
+    offsets: Array | None = None
+    """(K,) the index of each token in the collapsed span that its position stands for; None: no span is collapsed."""
     boundaries: SpanBoundaries[Array] | None = None
     pairs: SentencePairs[Array] | None = None
     order: PredictionOrder[Array] | None = None

@@ -43,7 +43,10 @@ class PermutationConfig(Bounded):
     """The `masking.permutation` section of a recipe; the defaults are XLNet's."""
 
     law: Literal["ngrams", "tail"] = "ngrams"
+    """Which tokens are predicted: n-grams in their contexts (XLNet's code), or the last of an order (its paper)."""
     alpha: Annotated[int, AtLeast(1)] = 6
+    """K: one token in K is predicted, the last ones of the order (partial prediction); with ngrams, an n-gram stands in
+    a context of n · alpha / beta tokens. Set by an override, it takes the place of a recipe's `predictions`."""
     beta: Annotated[int, AtLeast(1)] = 1
     """About beta tokens in alpha are predicted."""
     longest: Annotated[int, AtLeast(1), AtMost(1000)] = 5
@@ -51,7 +54,8 @@ class PermutationConfig(Bounded):
     unit: Literal["word", "token"] = "word"
     """The unit of n: whole words (the paper), or pieces from the start of a word on (the released code)."""
     predictions: Annotated[int, AtLeast(1)] | None = None
-    """Predicted tokens per block (num_predict, 85 at length 512); None: beta / alpha of its length."""
+    """Predicted tokens per block (num_predict, 85 at length 512); None: beta / alpha of its length. Not with alpha or
+    beta in the same overrides."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

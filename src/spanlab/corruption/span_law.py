@@ -10,6 +10,10 @@ less often than the others: a property of the published law.
 | first word of a span | uniform over words | that of a uniform piece: long words are hit more (`anchor="piece"`) |
 | last word | complete | cut where the budget ends (`cut_last_word`) |
 
+The paper says that lengths are clipped at 10, but its mean of 3.8 is that of the released code, which truncates; with
+`clipped` the words are taken literally. Where spans are counted in tokens but begin at words, the units are tokens and
+`words` says where spans may begin.
+
 Vectorised over the batch; the tests compare it, draw for draw, with a plain loop.
 
 Shapes: B blocks, U units of all blocks, N tokens of all blocks, R draws, Q 64-bit words of R bits.
@@ -43,11 +47,15 @@ class LengthLaw:
 
     p: float
     longest: int
+    clipped: bool = False
+    """Longer lengths become `longest`, which is then frequent, instead of being drawn again."""
 
     @cached_property
     def probabilities(self) -> NDArray[np.float64]:
         """(longest,) P(length) for the lengths 1, 2, …"""
         weights = self.p * np.power(1.0 - self.p, np.arange(self.longest, dtype=np.float64))
+        if self.clipped:
+            weights[-1] = (1.0 - self.p) ** (self.longest - 1)
         return normalised(weights)
 
     @cached_property
@@ -64,20 +72,36 @@ class LengthLaw:
         return np.ceil(np.cumsum(self.probabilities)[:-1] * 2.0**32).astype(np.uint64)
 
 
-def draw_spans(units: Units, keys: Draws, count: int, law: LengthLaw, anchor: Anchor) -> tuple[Integers, Integers]:
-    """(B, R) the index of each draw's first unit in its block, and (B, R) its length before trimming."""
+def draw_spans(
+    units: Units, keys: Draws, count: int, law: LengthLaw, anchor: Anchor, words: Units | None = None
+) -> tuple[Integers, Integers]:
+    """(B, R) the index of each draw's first unit in its block, and (B, R) its length before trimming.
+
+    With `words`, spans begin at their first tokens; `units` are then single tokens.
+    """
     values_BR = draws(keys, count)
+    if words is None:
+        return _draw_firsts(units, values_BR, anchor), law.lengths(values_BR)
+    word_BR = words.firsts[:, None] + _draw_firsts(words, values_BR, anchor)
+    return units.indices_in_block[_first_tokens(units, words)][word_BR], law.lengths(values_BR)
+
+
+def _first_tokens(units: Units, words: Units) -> Integers:
+    """(W,) the unit that each word begins with."""
+    return np.searchsorted(units.starts, words.starts)
+
+
+def _draw_firsts(units: Units, values_BR: Draws, anchor: Anchor) -> Integers:
+    """(B, R) the index of each draw's first unit in its block, from the upper halves of 64-bit draws."""
     upper_BR = values_BR >> np.uint64(32)
     if anchor == "word":
-        first_BR = ((upper_BR * units.counts.astype(np.uint64)[:, None]) >> np.uint64(32)).astype(np.int64)
-    else:
-        ends = np.cumsum(units.lengths)
-        before_B = np.where(units.counts > 0, ends[np.minimum(units.firsts, len(ends) - 1)], 0)
-        before_B = before_B - np.where(units.counts > 0, units.lengths[np.minimum(units.firsts, len(ends) - 1)], 0)
-        pieces_B = np.bincount(units.blocks, weights=units.lengths, minlength=len(units.counts)).astype(np.uint64)
-        piece_BR = ((upper_BR * pieces_B[:, None]) >> np.uint64(32)).astype(np.int64) + before_B[:, None]
-        first_BR = np.searchsorted(ends, piece_BR, side="right") - units.firsts[:, None]
-    return first_BR, law.lengths(values_BR)
+        return ((upper_BR * units.counts.astype(np.uint64)[:, None]) >> np.uint64(32)).astype(np.int64)
+    ends = np.cumsum(units.lengths)
+    before_B = np.where(units.counts > 0, ends[np.minimum(units.firsts, len(ends) - 1)], 0)
+    before_B = before_B - np.where(units.counts > 0, units.lengths[np.minimum(units.firsts, len(ends) - 1)], 0)
+    pieces_B = np.bincount(units.blocks, weights=units.lengths, minlength=len(units.counts)).astype(np.uint64)
+    piece_BR = ((upper_BR * pieces_B[:, None]) >> np.uint64(32)).astype(np.int64) + before_B[:, None]
+    return np.searchsorted(ends, piece_BR, side="right") - units.firsts[:, None]
 
 
 def pick_geometric_spans(
@@ -88,16 +112,20 @@ def pick_geometric_spans(
     *,
     anchor: Anchor = "word",
     cut_last_word: bool = False,
+    words: Units | None = None,
 ) -> Flags:
-    """(N,) the masked tokens, up to a budget (B,) in tokens."""
+    """(N,) the masked tokens, up to a budget (B,) in tokens.
+
+    With `words`, where spans of tokens begin, the budget is not met in a block whose words have all begun a span.
+    """
     # Enough draws for 999 of 1,000 blocks; the others are drawn again with more, of which the first are the same.
     span_tokens = law.mean * max(1.0, float(units.lengths.mean()))
     count = 14 + int(1.1 * budget.max(initial=0) / span_tokens)
     flags = np.zeros(units.tokens, bool)
-    blocks = np.flatnonzero((units.counts > 0) & (budget > 0))
+    blocks = np.flatnonzero(((units if words is None else words).counts > 0) & (budget > 0))
     while len(blocks):
-        part = select_blocks(units, blocks)
-        met = _mask(part, keys[blocks], budget[blocks], law, count, anchor, cut_last_word, flags)
+        part, begins = select_blocks(units, blocks), None if words is None else select_blocks(words, blocks)
+        met = _mask(part, begins, keys[blocks], budget[blocks], law, count, anchor, cut_last_word, flags)
         blocks = blocks[~met]
         count *= 2
         if count > 1 << 20:
@@ -115,6 +143,7 @@ def select_blocks(units: Units, blocks: Integers) -> Units:
 
 def _mask(
     units: Units,
+    words: Units | None,
     keys: Draws,
     budget: Integers,
     law: LengthLaw,
@@ -124,24 +153,28 @@ def _mask(
     flags: Flags,
 ) -> Flags:
     """Mask the tokens of `count` draws in `flags` (N,), in place; returns (B,) whether the budget was met."""
-    first_BR, length_BR = draw_spans(units, keys, count, law, anchor)
+    first_BR, length_BR = draw_spans(units, keys, count, law, anchor, words)
     last_BR = np.minimum(first_BR + length_BR, units.counts[:, None]) - 1
     accepted_BR = _accepted(first_BR, last_BR)
     arrival = _first_arrival(units, first_BR, last_BR, accepted_BR)
+    exhausted: Flags = np.zeros(len(budget), bool)
+    if words is not None:
+        begun = arrival[_first_tokens(units, words)] < count
+        exhausted = np.bincount(words.blocks, weights=begun, minlength=len(budget)) == words.counts
     reached = np.flatnonzero(arrival < count)
     block, arrival, lengths = units.blocks[reached], arrival[reached], units.lengths[reached]
     new_BR = np.bincount(block * count + arrival, weights=lengths, minlength=accepted_BR.size)
     total_BR = np.cumsum(new_BR.reshape(accepted_BR.shape), axis=1)
     met: Flags = total_BR[:, -1] >= budget
     # The first draw that meets the budget: draws before it are masked whole, this one as far as it fits.
-    crossing = np.where(met, np.argmax(total_BR >= budget[:, None], axis=1), -1)
+    crossing = np.where(met, np.argmax(total_BR >= budget[:, None], axis=1), np.where(exhausted, count, -1))
     before = np.where(crossing > 0, total_BR[np.arange(len(budget)), crossing - 1], 0).astype(np.int64)
     beyond = arrival - crossing[block]
     partial = np.flatnonzero(beyond == 0)
     lengths[partial] = _as_far_as_fits(lengths[partial], block[partial], budget - before, cut_last_word)
     taken = np.flatnonzero((beyond <= 0) & (lengths > 0))
     flags[concatenated_ranges(units.starts[reached[taken]], lengths[taken])] = True
-    return met
+    return met | exhausted
 
 
 def _accepted(first_BR: Integers, last_BR: Integers) -> Flags:

@@ -18,10 +18,13 @@ class EncoderConfig(Bounded):
     architecture: str = "bert"
     """One of `architectures.ARCHITECTURES`; a saved folder follows its names and layout."""
     vocab_size: Annotated[int, AtLeast(1), AtMost(10_000_000)] = 30522
+    """Rows of the word table; as many as the tokenizer has tokens."""
     width: Annotated[int, AtLeast(1), AtMost(65_536)] = 768
     """D, the width of the hidden states."""
     layers: Annotated[int, AtLeast(1), AtMost(1_000)] = 12
+    """How many layers a token passes."""
     heads: Annotated[int, AtLeast(1)] = 12
+    """Attention heads of a layer, each of width / heads."""
     inner_width: Annotated[int, AtLeast(1), AtMost(1_000_000)] = 3072
     """The width inside the feed-forward network."""
     embedding_width: Annotated[int, AtLeast(1), AtMost(65_536)] | None = None
@@ -42,20 +45,28 @@ class EncoderConfig(Bounded):
     scale_embeddings: bool = False
     """Multiply token embeddings by the square root of the width, as the original Transformer does."""
     embedding_norm: bool = True
+    """Whether a norm follows the sum of the embeddings."""
 
     activation: Literal["gelu", "gelu_tanh", "relu", "silu"] = "gelu"
+    """Of the feed-forward networks."""
     feed_forward: Literal["plain", "glu"] = "plain"
+    """Two matrices, or three with a gate (GLU)."""
     norm: Literal["layer", "rms"] = "layer"
+    """LayerNorm, or RMSNorm without mean and bias."""
     norm_place: Literal["post", "pre"] = "post"
+    """Norms after the residual sum (BERT), or before each sublayer (GPT-2, ModernBERT)."""
     norm_eps: Annotated[float, Above(0), Below(1)] = 1e-12
+    """The number added to the variance in norms."""
     final_norm: bool = False
     """A norm after the last layer; a pre-norm stack needs one."""
     first_attention_norm: bool = True
     """Pre-norm: whether the first block normalises the input of its attention, too (ModernBERT: no)."""
     attention_bias: bool = True
+    """Whether the linear layers of attention have biases."""
     feed_forward_bias: bool = True
+    """Whether those of the feed-forward networks have."""
     norm_bias: bool = True
-    """Whether the linear layers of attention, those of the feed-forward network, and the norms have biases."""
+    """Whether the norms have biases."""
     causal: bool = False
     """Each token attends to itself and the tokens before it."""
     local_window: Annotated[int, AtLeast(2)] | None = None
@@ -78,15 +89,19 @@ class EncoderConfig(Bounded):
     """XLNet: how many tokens of a segment, its first ones, go into the memory; None for all."""
 
     dropout: Annotated[float, AtLeast(0), Below(1)] = 0.1
+    """On embeddings and on the output of each sublayer."""
     attention_dropout: Annotated[float, AtLeast(0), Below(1)] = 0.1
+    """On attention weights."""
     stochastic_depth: Annotated[float, AtLeast(0), Below(1)] = 0.0
     """The chance that a training step skips the last layer for a sequence; earlier layers in proportion."""
     checkpoint_layers: bool = False
     """Recompute each layer in the backward pass instead of keeping its activations (gradient checkpointing)."""
     init_std: Annotated[float, AtLeast(0), AtMost(100)] = 0.02
+    """The standard deviation of new weights."""
     residual_init: Literal["same", "depth-scaled", "zero"] = "same"
     """The layers that add to the residual stream start with `init_std`, with `init_std` / √(2 · layers), or at zero."""
     pad_id: Annotated[int, AtLeast(0)] | None = 0
+    """The id of padding; None: the tokenizer has none."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

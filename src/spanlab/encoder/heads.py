@@ -28,9 +28,14 @@ def _new_decoder(config: EncoderConfig) -> nn.Parameter:
 
 
 class MaskedLMHead(nn.Module):
-    """Dense, activation, norm, then the word table and a bias: the token at a masked position."""
+    """Dense, activation, norm, then the word table and a bias: the token at a masked position.
 
-    def __init__(self, config: EncoderConfig, *, tied: bool = True) -> None:
+    With `offsets`, one mask may stand for a whole span: a vector for the token's index in the span is added to the
+    hidden state. The first token's is zero, so that a model without these vectors predicts it just the same.
+    """
+
+    def __init__(self, config: EncoderConfig, *, tied: bool = True, offsets: int = 0) -> None:
+        """`offsets`: the tokens that can be told apart in a collapsed span; 0: every mask stands for one token."""
         super().__init__()
         self.activation = ACTIVATIONS[architecture_of(config).mlm_head_activation or config.activation]
         self.dense = nn.Linear(config.width, config.table_width, bias=architecture_of(config).mlm_head_bias)
@@ -38,15 +43,29 @@ class MaskedLMHead(nn.Module):
         self.bias = nn.Parameter(torch.zeros(config.vocab_size))
         init_weights(self.dense, config.init_std)
         self.decoder = None if tied else _new_decoder(config)
+        self.offset: nn.Embedding | None = None
+        if offsets:
+            self.add_offsets(offsets, config.init_std)
 
-    def features(self, hidden_KD: Tensor) -> Tensor:
-        """(K, E): what the output matrix is applied to."""
+    def add_offsets(self, count: int, init_std: float) -> None:
+        """Give the head new vectors for the tokens of collapsed spans."""
+        self.offset = nn.Embedding(count, self.dense.in_features, padding_idx=0)  # row 0 stays zero in training
+        init_weights(self.offset, init_std)
+        with torch.no_grad():
+            self.offset.weight[0] = 0.0
+
+    def features(self, hidden_KD: Tensor, offset_K: Tensor | None = None) -> Tensor:
+        """(K, E): what the output matrix is applied to; `offset_K` counts from 0 in collapsed spans, None: all 0."""
+        if self.offset is not None:
+            if offset_K is None:
+                offset_K = torch.zeros(len(hidden_KD), dtype=torch.long, device=hidden_KD.device)
+            hidden_KD = hidden_KD + self.offset(offset_K).to(hidden_KD.dtype)
         return self.norm(self.activation(self.dense(hidden_KD)))  # type: ignore[no-any-return]
 
-    def forward(self, hidden_KD: Tensor, word_table_VE: Tensor) -> Tensor:
+    def forward(self, hidden_KD: Tensor, word_table_VE: Tensor, offset_K: Tensor | None = None) -> Tensor:
         """(K, V) logits."""
         table_VE = word_table_VE if self.decoder is None else self.decoder
-        return F.linear(self.features(hidden_KD), table_VE, self.bias)
+        return F.linear(self.features(hidden_KD, offset_K), table_VE, self.bias)
 
 
 class CausalLMHead(nn.Module):
@@ -123,22 +142,48 @@ class SpanBoundaryConfig(Bounded):
 
     boundaries: Literal["external", "internal"] = "external"
     """The two tokens the head reads: the ones just outside the span, or the first and the last inside it."""
-    combine: Literal["concat", "sum"] = "concat"
-    """Whether the two boundary vectors are concatenated or added."""
+    positions: bool = True
+    """Whether the head knows the position of the token in the span, by a learned embedding."""
+    combine: Literal["concat", "sum", "sum-all"] = "concat"
+    """concat: both boundary vectors and the position next to one another; sum: the boundary vectors are added, and the
+    position stands beside; sum-all: the position, as wide as they are, is added, too."""
     activation: Literal["gelu", "relu"] = "gelu"
+    """The activation of its hidden layers."""
+    layers: Annotated[int, AtLeast(1), AtMost(2)] = 2
+    """The hidden layers before the output matrix."""
+    inner_width: Annotated[int, AtLeast(1), AtMost(65_536)] | None = None
+    """The width of the hidden layers; None: the encoder's. The last one before a tied output matrix has its width."""
+    norm: bool = True
+    """Whether a LayerNorm follows each hidden layer."""
+    bias: bool = True
+    """Whether the hidden layers and the output have biases."""
+    tie: bool = True
+    """Whether the output matrix is the word table; if not, the head has one of its own."""
     max_span: Annotated[int, AtLeast(1), AtMost(10_000)] | None = 20
-    """How many positions in a span have an embedding; None: the head does not know the position."""
+    """How many positions in a span have an embedding; tokens further on have no target. None: as positions=false."""
     position_width: Annotated[int, AtLeast(1), AtMost(65_536)] = 200
-    """The width of those embeddings."""
+    """The width of those embeddings, unless combine=sum-all."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        choices = {"boundaries": ("external", "internal"), "combine": ("concat", "sum"), "activation": ("gelu", "relu")}
+        choices = {
+            "boundaries": ("external", "internal"),
+            "combine": ("concat", "sum", "sum-all"),
+            "activation": ("gelu", "relu"),
+        }
         for name, known in choices.items():
             value = getattr(self, name)
             if value not in known:
                 hint = did_you_mean(str(value), known)
                 raise ConfigError(f"'{name}' is '{value}'{hint}; it must be one of {', '.join(known)}")
+        if self.inner_width is not None and self.layers == 1 and self.tie:
+            cause = "span_boundary.inner_width has no layer: the only one is as wide as the word table it is tied to"
+            raise ConfigError(cause, fix="set span_boundary.layers=2 or span_boundary.tie=false")
+
+    @property
+    def span_limit(self) -> int | None:
+        """How many tokens of a span, from its first, can be predicted; None: any number."""
+        return self.max_span if self.positions else None
 
 
 class SpanBoundaryHead(nn.Module):
@@ -146,6 +191,7 @@ class SpanBoundaryHead(nn.Module):
 
     As published, the input of masked token i of the span (s, e) is [h(s-1); h(e+1); p(i-s+1)]; two layers of Linear,
     GELU and LayerNorm follow, then the word table with a bias of its own. It works on the hidden states of any encoder.
+    The options make the simpler and the wider heads, such as softmax(W2 ReLU(W1 [h(s); h(e)])).
     """
 
     def __init__(
@@ -155,8 +201,14 @@ class SpanBoundaryHead(nn.Module):
         *,
         table_width: int | None = None,
         boundaries: Literal["external", "internal"] = "external",
-        combine: Literal["concat", "sum"] = "concat",
+        positions: bool = True,
+        combine: Literal["concat", "sum", "sum-all"] = "concat",
         activation: Literal["gelu", "relu"] = "gelu",
+        layers: int = 2,
+        inner_width: int | None = None,
+        norm: bool = True,
+        bias: bool = True,
+        tie: bool = True,
         max_span: int | None = 20,
         position_width: int = 200,
     ) -> None:
@@ -164,34 +216,55 @@ class SpanBoundaryHead(nn.Module):
         super().__init__()
         self.config = SpanBoundaryConfig(
             boundaries=boundaries,
+            positions=positions,
             combine=combine,
             activation=activation,
+            layers=layers,
+            inner_width=inner_width,
+            norm=norm,
+            bias=bias,
+            tie=tie,
             max_span=max_span,
             position_width=position_width,
         )
         self.activation = ACTIVATIONS[activation]
-        self.position = None if max_span is None else nn.Embedding(max_span, position_width)
-        boundary_width = 2 * width if combine == "concat" else width
-        self.dense_in = nn.Linear(boundary_width + (0 if max_span is None else position_width), width)
-        self.norm_in = nn.LayerNorm(width, eps=1e-12)
-        self.dense_out = nn.Linear(width, table_width or width)
-        self.norm_out = nn.LayerNorm(table_width or width, eps=1e-12)
-        self.bias = nn.Parameter(torch.zeros(vocab_size))
+        input_width = 2 * width if combine == "concat" else width
+        self.position: nn.Embedding | None = None
+        if self.config.span_limit is not None:
+            position_width = width if combine == "sum-all" else position_width
+            self.position = nn.Embedding(self.config.span_limit, position_width)
+            input_width += 0 if combine == "sum-all" else position_width
+        hidden_width = inner_width or width
+        output_width = (table_width or width) if tie else hidden_width
+        self.dense_in = nn.Linear(input_width, hidden_width if layers == 2 else output_width, bias=bias)
+        self.norm_in = nn.LayerNorm(self.dense_in.out_features, eps=1e-12) if norm else None
+        self.dense_out = nn.Linear(hidden_width, output_width, bias=bias) if layers == 2 else None
+        self.norm_out = nn.LayerNorm(output_width, eps=1e-12) if norm and layers == 2 else None
+        self.bias = nn.Parameter(torch.zeros(vocab_size)) if bias else None
         for layer in (self.position, self.dense_in, self.dense_out):
             if layer is not None:
                 init_weights(layer, 0.02)
+        self.decoder = None if tie else nn.Parameter(torch.empty(vocab_size, output_width))
+        if self.decoder is not None:
+            nn.init.normal_(self.decoder, std=0.02)
 
     def features(self, left_KD: Tensor, right_KD: Tensor, offset_K: Tensor) -> Tensor:
         """(K, E): what the output matrix is applied to; `offset_K` counts from 0 at the span's first token."""
         parts = [left_KD, right_KD] if self.config.combine == "concat" else [left_KD + right_KD]
         if self.position is not None:
-            parts.append(self.position(offset_K).to(left_KD.dtype))
-        x_KD = self.norm_in(self.activation(self.dense_in(torch.cat(parts, dim=-1))))
-        return self.norm_out(self.activation(self.dense_out(x_KD)))  # type: ignore[no-any-return]
+            position_KP = self.position(offset_K).to(left_KD.dtype)
+            parts = [parts[0] + position_KP] if self.config.combine == "sum-all" else [*parts, position_KP]
+        x_KD: Tensor = self.activation(self.dense_in(torch.cat(parts, dim=-1)))
+        x_KD = x_KD if self.norm_in is None else self.norm_in(x_KD)
+        if self.dense_out is None:
+            return x_KD
+        x_KE: Tensor = self.activation(self.dense_out(x_KD))
+        return x_KE if self.norm_out is None else self.norm_out(x_KE)
 
     def forward(self, left_KD: Tensor, right_KD: Tensor, offset_K: Tensor, word_table_VE: Tensor) -> Tensor:
         """(K, V) logits from the boundary vectors and the position in the span of each masked token."""
-        return F.linear(self.features(left_KD, right_KD, offset_K), word_table_VE, self.bias)
+        table_VE = word_table_VE if self.decoder is None else self.decoder
+        return F.linear(self.features(left_KD, right_KD, offset_K), table_VE, self.bias)
 
 
 class SequenceHead(nn.Module):

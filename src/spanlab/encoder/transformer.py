@@ -147,10 +147,11 @@ class TransformerEncoder(Encoder):
         return [nn.ModuleList(inputs), *self.layers]
 
     def _pool(self, hidden_ND: Tensor, packing: Packing) -> Tensor | None:
-        """(B, D): the first token of each sequence through a dense tanh layer."""
+        """(B, D): the first token of each sequence, or of a causal encoder the last, through a dense tanh layer."""
         if self.pooler is None:
             return None
-        return torch.tanh(self.pooler(hidden_ND.index_select(0, packing.first_tokens(hidden_ND.device))))
+        tokens = packing.last_tokens if self.config.causal else packing.first_tokens  # the first has seen only itself
+        return torch.tanh(self.pooler(hidden_ND.index_select(0, tokens(hidden_ND.device))))
 
     def _rotary(self, position_ids_N: Tensor) -> tuple[RotaryAngles | None, RotaryAngles | None]:
         """The angles for layers with global and for layers with local attention; None where there are none."""

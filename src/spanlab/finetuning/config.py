@@ -52,6 +52,7 @@ class MultitaskConfig(Bounded):
     choose_by: str = "mean"
     """The dev score that selects the best model: the mean over tasks, or the name of one task."""
     seed: Seed = 0
+    """Of new weights, dropout, and the order of tasks and samples."""
     data: SharedDataConfig = field(default_factory=SharedDataConfig)
     tuning: TuningConfig = field(default_factory=TuningConfig)
     training: TrainingConfig = field(

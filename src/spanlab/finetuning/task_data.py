@@ -40,8 +40,11 @@ class TaskEntry(Bounded):
     name: str
     """Name of its head, by which `--task` selects it."""
     task: str
+    """The task, such as ner."""
     train: str
+    """Its labelled training file; paths are relative to the list."""
     dev: str | None = None
+    """Its dev file; None: none."""
     weight: Annotated[float, Above(0), AtMost(1_000_000)] = 1.0
     """Factor on its loss."""
     batch_size: Annotated[int, AtLeast(1), AtMost(1_000_000)] | None = None

@@ -98,7 +98,7 @@ class MaskScores:
         config = self.sbo.config
         if config.boundaries == "external" and (span.first == 0 or span.last == length - 1):
             return 0
-        return len(span) if config.max_span is None else min(len(span), config.max_span)
+        return len(span) if config.span_limit is None else min(len(span), config.span_limit)
 
     def by_sbo(self, hidden_BTD: Tensor, span: TokenSpan, offset_K: Tensor) -> Tensor:
         """(B * K, V) for the positions `offset_K` of a span, row by row, from the boundaries that the head uses."""

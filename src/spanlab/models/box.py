@@ -104,7 +104,8 @@ NAMES = tuple(_BY_NAME)
 """The names that a model argument may be."""
 WHAT_A_MODEL_IS = f"a model folder, a run folder, {', '.join(NAMES)} or a Hugging Face id"
 ELSEWHERE: Mapping[str, str] = {
-    "SpanBERT/spanbert-base-cased": "SpanBERT as published, 108 M parameters; no heads",
+    "SpanBERT/spanbert-base-cased": "SpanBERT as published, 108 M parameters; the encoder, without heads",
+    "SpanBERT/spanbert-large-cased": "the same in large, 334 M; the encoder, without heads",
     "google-bert/bert-base-cased": "BERT, 108 M; MLM and NSP heads",
     "FacebookAI/roberta-base": "RoBERTa, 125 M; MLM head",
     "answerdotai/ModernBERT-base": "ModernBERT, 149 M, up to 8,192 tokens; MLM head",

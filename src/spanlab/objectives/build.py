@@ -3,7 +3,7 @@
 A new objective is a file of its own and a row of `ON_ONE_ENCODER`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, cast
@@ -45,6 +45,10 @@ class Entry:
     new_head: Callable[[EncoderConfig, SpanBoundaryConfig], nn.Module]
 
 
+COLLAPSED_TOKENS = 20
+"""The tokens of a collapsed span that a new MLM head tells apart, as many as the published span boundary head does."""
+
+
 def _new_span_boundary_head(config: EncoderConfig, options: SpanBoundaryConfig) -> SpanBoundaryHead:
     return SpanBoundaryHead(config.width, config.vocab_size, table_width=config.table_width, **vars(options))
 
@@ -68,6 +72,7 @@ def build_criterion(
     *,
     heads: Mapping[str, nn.Module] = MappingProxyType({}),
     span_boundary: SpanBoundaryConfig | None = None,
+    collapsed: bool = False,
 ) -> Criterion:
     """The model with its heads and losses.
 
@@ -76,42 +81,64 @@ def build_criterion(
         weights: loss weights by objective; 0 is off.
         heads: existing heads by objective; the others are newly initialised.
         span_boundary: settings of the span boundary head, which an existing head must match; None accepts any.
+        collapsed: whether a mask may stand for a whole span, which the MLM head then predicts.
     """
     active = active_weights(weights, OBJECTIVES)
+    if isinstance(model, Electra):
+        check_combination((*active, "rtd"))
+    check_combination(active)
     if isinstance(model, Electra) or "rtd" in active:
         return _build_electra(model, active)
     if "plm" in active:
         return _build_xlnet(model, active, heads.get("plm"))
     if "bilm" in active:
         return _build_elmo(model, active, heads.get("bilm"))
-    if {"nsp", "sop"} <= set(active):
-        cause = "nsp and sop cannot be combined: a sentence pair has one label"
-        raise ConfigError(cause, fix="set objectives.nsp=0 or objectives.sop=0")
     if "clm" in active:
-        _check_causal(model, active)
+        _check_causal(model)
     if span_boundary is not None and "sbo" in heads:
         _check_span_boundary(heads["sbo"], span_boundary)
     options = span_boundary or SpanBoundaryConfig()
     objectives = []
     for name in active:
         entry = ON_ONE_ENCODER[name]
-        objectives.append(entry.objective(heads[name] if name in heads else entry.new_head(model.config, options)))
+        head = heads[name] if name in heads else entry.new_head(model.config, options)
+        if collapsed and isinstance(head, MaskedLMHead) and head.offset is None:
+            head.add_offsets(COLLAPSED_TOKENS, model.config.init_std)
+        objectives.append(entry.objective(head))
     return Mixture(model, objectives, active)
 
 
-def _check_causal(model: Encoder, active: dict[str, float]) -> None:
-    """A bidirectional encoder would see its targets; and an example is either masked or not."""
+_ALONE = {
+    "rtd": ({"mlm", "rtd"}, "a generator and a discriminator"),
+    "plm": ({"plm"}, "plm"),
+    "bilm": ({"bilm"}, "bilm"),
+    "clm": ({"clm"}, "clm"),
+}
+"""By objective: those it can be trained with, and what to call it."""
+
+
+def check_combination(active: Collection[str]) -> None:
+    """Refuse objectives that cannot be trained together: an example is either masked, or permuted, or neither."""
+    for name, (allowed, called) in _ALONE.items():
+        others = sorted(set(active) - allowed)
+        if name in active and others:
+            raise ConfigError(f"'{others[0]}' cannot be combined with {called}", fix=f"set objectives.{others[0]}=0")
+    if {"nsp", "sop"} <= set(active):
+        cause = "nsp and sop cannot be combined: a sentence pair has one label"
+        raise ConfigError(cause, fix="set objectives.nsp=0 or objectives.sop=0")
+
+
+def _check_causal(model: Encoder) -> None:
+    """A bidirectional encoder would see its targets."""
     if not model.config.causal:
         cause = f"the clm objective needs a causal encoder, and this {model.config.architecture} is not"
         raise ConfigError(cause, fix="use the gpt recipe, or set encoder.causal=true")
-    _reject_others(active, {"clm"}, "clm")
 
 
 def _build_elmo(model: Encoder, active: dict[str, float], head: nn.Module | None) -> BidirectionalLM:
     if not isinstance(model, ElmoEncoder):
         cause = f"the bilm objective needs an ELMo encoder, and this is {model.config.architecture}"
         raise ConfigError(cause, fix="use the elmo recipe, or set objectives.bilm=0")
-    _reject_others(active, {"bilm"}, "bilm")
     head = BidirectionalLMHead(model.config) if head is None else head
     return BidirectionalLM(model, cast("BidirectionalLMHead", head), active["bilm"])
 
@@ -120,7 +147,6 @@ def _build_electra(model: Encoder | Electra, active: dict[str, float]) -> Replac
     if not isinstance(model, Electra):
         cause = "the rtd objective needs a generator and a discriminator, and this is one encoder"
         raise ConfigError(cause, fix="use the electra recipe, or set objectives.rtd=0")
-    _reject_others(active, {"mlm", "rtd"}, "a generator and a discriminator")
     return ReplacedToken(model, active)
 
 
@@ -128,22 +154,17 @@ def _build_xlnet(model: Encoder, active: dict[str, float], head: nn.Module | Non
     if not isinstance(model, XLNetEncoder):
         cause = f"the plm objective needs an XLNet encoder, and this is {model.config.architecture}"
         raise ConfigError(cause, fix="use the xlnet recipe, or set objectives.plm=0")
-    _reject_others(active, {"plm"}, "plm")
     plm_head = head if isinstance(head, PermutationLMHead) else PermutationLMHead(model.config)
     return PermutationLM(model, plm_head, active["plm"])
-
-
-def _reject_others(active: dict[str, float], allowed: set[str], name: str) -> None:
-    others = sorted(set(active) - allowed)
-    if others:
-        raise ConfigError(f"'{others[0]}' cannot be combined with {name}", fix=f"set objectives.{others[0]}=0")
 
 
 def _check_span_boundary(head: nn.Module, config: SpanBoundaryConfig) -> None:
     """Reject settings that differ from those that an existing head was trained with."""
     assert isinstance(head, SpanBoundaryHead)
+    without_positions = head.position is None and config.span_limit is None
+    unused = {"positions", "max_span", "position_width"} if without_positions else set()
     for name, value in vars(config).items():
         existing = getattr(head.config, name)
-        if existing != value and (name != "position_width" or head.position is not None):
+        if existing != value and name not in unused:
             cause = f"the model's span boundary head has {name}={existing}, but {value} is configured"
             raise ConfigError(cause, fix=f"use {name}={existing}, or leave span_boundary out")

@@ -50,8 +50,8 @@ class ReplacedToken(nn.Module):
 
     def require_targets(self, examples: ExampleBatch) -> None:
         """Reject collapsed spans, whose tokens cannot be aligned, and examples without random numbers."""
-        if len(examples.original_ids) != len(examples.input_ids):
-            fix = "mask without collapsing spans"
+        if examples.offsets is not None:
+            fix = "set masking.collapse=false"
             raise InputError("the rtd objective compares token by token, and spans were collapsed", fix=fix)
         if examples.sampling_uniforms is None:
             fix = "build Masking with sampling=True"
@@ -67,7 +67,7 @@ class ReplacedToken(nn.Module):
         discriminated = encode(pair.discriminator, batch, filled_N)
         logits_N = in_full_precision(pair.discriminator_head(discriminated.hidden_ND))
         parts = {
-            "mlm": masked_lm_loss(projection, batch),
+            "mlm": masked_lm_loss(projection, len(batch.examples.positions)),
             "rtd": detection_loss(logits_N, filled_N != batch.original_ids),
         }
         return weigh(parts, self.weights, counts)

@@ -54,7 +54,8 @@ class SpanBoundary(nn.Module):
         left_K, right_K, offset_K, target_K = per_token
         left_KD, right_KD = (encoded.hidden_ND.index_select(0, position_K) for position_K in (left_K, right_K))
         features_KE = self.head.features(left_KD, right_KD, offset_K)
-        projection = project(features_KE, encoded.word_table_VE, self.head.bias, target_K)
+        table_VE = encoded.word_table_VE if self.head.decoder is None else self.head.decoder
+        projection = project(features_KE, table_VE, self.head.bias, target_K)
         return ObjectiveLoss(total=projection.total, count=len(target_K), tallies={"correct": projection.correct})
 
     def metrics(self, loss: ObjectiveLoss) -> dict[str, float]:
@@ -63,7 +64,7 @@ class SpanBoundary(nn.Module):
 
     def _rows_within(self, offsets: Integers) -> Integers | None:
         """The rows whose offset is in the position table; None for all of them."""
-        limit = self.head.config.max_span
+        limit = self.head.config.span_limit
         if limit is None or offsets.max(initial=0) < limit:
             return None
         return np.flatnonzero(offsets < limit)

@@ -16,9 +16,9 @@ from spanlab.errors import ConfigError, InputError
 from spanlab.objectives import BidirectionalLM, Mixture, PermutationLM, ReplacedToken
 from spanlab.pretraining.batches import PretrainingData, count_without, held_out_ranges
 from spanlab.pretraining.card import write_card
+from spanlab.pretraining.compatibility import check_recipe
 from spanlab.pretraining.evaluation import HeldOut
 from spanlab.pretraining.initial_model import InitialModel, build_model, encoder_config
-from spanlab.pretraining.methods import PAIR_BLOCKS
 from spanlab.pretraining.recipe import Recipe
 from spanlab.pretraining.stream_batches import StreamData
 from spanlab.pretraining.word_vectors import cooccurrence_vectors
@@ -52,7 +52,7 @@ def build_training_spec(
     recipe: Recipe, corpora: Sequence[WeightedCorpus], init: str | None, *, processes: int = 1
 ) -> tuple[TrainingSpec[ExampleBatch], InitialModel]:
     """The spec for the training loop, and the model it starts from; raises if `processes` cannot train the recipe."""
-    check_recipe(recipe)
+    check_recipe(recipe, on_backbone=init is None)
     tokenizer = corpora[0].corpus.tokenizer
     for item in corpora[1:]:
         item.corpus.check_tokenizer(tokenizer, corpora[0].corpus.folder)
@@ -125,18 +125,6 @@ def build_data(recipe: Recipe, corpora: Sequence[WeightedCorpus]) -> Pretraining
         cause = f"{recipe.system} reads continuous streams, which cannot mix {len(corpora)} corpora"
         raise ConfigError(cause, fix="prepare their files as one corpus")
     return StreamData(corpora[0].corpus, recipe)
-
-
-def check_recipe(recipe: Recipe) -> None:
-    """Refuse objectives that the samples have no targets for."""
-    for objective, blocks in PAIR_BLOCKS.items():
-        if objective in recipe.active_objectives and recipe.data.blocks != blocks:
-            cause = f"objectives.{objective} needs sentence pairs, but data.blocks is {recipe.data.blocks}"
-            raise ConfigError(cause, fix=f"set data.blocks={blocks}, or objectives.{objective}=0")
-    # Pair blocks without a pair objective are allowed: two segments, as ELECTRA has them.
-    if recipe.corruption is not None and (recipe.corruption == "permutation") != recipe.method.permutes:
-        cause = f"masking.law is '{recipe.masking.law}', but objectives.plm is {recipe.objectives.get('plm', 0.0):g}"
-        raise ConfigError(cause, fix="the permutation law and the plm objective go together: set both or neither")
 
 
 def save_criterion(folder: Path, criterion: nn.Module, system: str) -> None:

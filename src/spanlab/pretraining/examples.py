@@ -19,6 +19,7 @@ from spanlab.corpus import (
     StreamPairBlocks,
     StreamRange,
 )
+from spanlab.corpus.manifest import SPANS
 from spanlab.corruption import (
     ExampleBatch,
     Masking,
@@ -153,9 +154,9 @@ def build_masking(corpus: PreparedCorpus, recipe: Recipe) -> Masking | Permutati
             recipe.masking.permutation, streams=recipe.streams, reuse=data.reuse, both_ways=data.both_ways
         )
     counts = corpus.token_counts if recipe.masking.random_from == "corpus" else None
-    given = None
-    if data.spans is not None:
-        given = SpanFile(data.spans, corpus.read([0], [corpus.counts.tokens]).word_starts)
+    given, found = None, corpus.folder / SPANS
+    if data.spans is not None or ("given" in (recipe.masking.mixture or {recipe.masking.law}) and found.is_file()):
+        given = SpanFile(data.spans or found, corpus.read([0], [corpus.counts.tokens]).word_starts)
     return Masking(
         recipe.masking,
         mask_id=tokenizer.mask_id,

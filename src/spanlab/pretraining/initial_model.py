@@ -35,6 +35,7 @@ from spanlab.encoder.transformers_encoder import TransformersEncoder
 from spanlab.errors import ConfigError, InputError
 from spanlab.objectives import Criterion, build_criterion
 from spanlab.pretraining.memory import check_memory
+from spanlab.pretraining.methods import PAIR_BLOCKS
 from spanlab.pretraining.recipe import Recipe
 from spanlab.text import Tokenizer, check_model_case
 
@@ -83,11 +84,13 @@ def build_model(
         if word_vectors is not None:
             _set_word_embeddings(encoder, torch.from_numpy(word_vectors))
         config = encoder.config
-        initial = InitialModel(_criterion(model, recipe, {}), config, _tokenizer_notes(config, tokenizer))
+        notes = (*_tokenizer_notes(config, tokenizer), *_segment_notes(recipe, config))
+        initial = InitialModel(_criterion(model, recipe, {}), config, notes)
         trained: list[nn.Module] = []
     else:
         initial, trained = _continue(recipe, tokenizer, init)
         check_memory(recipe, initial.config)
+    initial = replace(initial, notes=(*initial.notes, *_permutation_notes(recipe)))
     if token_shares is not None:
         _start_at_unigrams(initial.criterion, trained, token_shares)
     return initial
@@ -105,7 +108,7 @@ def _start_at_unigrams(criterion: Criterion, trained: Sequence[nn.Module], token
     assert isinstance(criterion, nn.Module)
     log_shares_V = torch.from_numpy(np.log(token_shares)).float()
     for head in criterion.modules():
-        if isinstance(head, TOKEN_HEADS) and not any(head is other for other in trained):
+        if isinstance(head, TOKEN_HEADS) and head.bias is not None and not any(head is other for other in trained):
             with torch.no_grad():
                 head.bias.fill_(log_shares_V.min())  # ids beyond the tokenizer's
                 head.bias[: len(log_shares_V)] = log_shares_V
@@ -119,6 +122,24 @@ def _tokenizer_notes(config: EncoderConfig, tokenizer: Tokenizer) -> tuple[str, 
     if config.architecture == "elmo" and tokenizer.kind != "word":
         return ("the corpus is tokenized into subwords, ELMo reads whole words; train a tokenizer with --type word",)
     return ()
+
+
+def _permutation_notes(recipe: Recipe) -> tuple[str, ...]:
+    """A note if the number of predicted tokens and their share disagree: the number counts."""
+    law, length = recipe.masking.permutation, recipe.data.longest
+    by_share = length * law.beta // law.alpha
+    if recipe.corruption != "permutation" or law.predictions in {None, by_share}:
+        return ()
+    note = f"{law.predictions} tokens of {length} are predicted, as masking.permutation.predictions says, and not"
+    return (f"{note} {by_share}, as alpha={law.alpha} and beta={law.beta} would have it",)
+
+
+def _segment_notes(recipe: Recipe, config: EncoderConfig) -> tuple[str, ...]:
+    """A note if sentence pairs meet an encoder that has no embedding for their segments."""
+    if recipe.data.blocks not in PAIR_BLOCKS.values() or config.segments > 1:
+        return ()
+    note = f"a {config.architecture} encoder has no segment embeddings: the separator alone tells the segments apart"
+    return (f"{note}; encoder.segments=2 adds them",)
 
 
 def _new_model(recipe: Recipe, tokenizer: Tokenizer) -> Encoder | Electra:
@@ -271,4 +292,5 @@ def _criterion(model: Encoder | Electra, recipe: Recipe, heads: dict[str, nn.Mod
     if isinstance(model, Encoder) and model.pooler is not None and not recipe.classifies_pairs:
         model.pooler.requires_grad_(False)  # DDP waits for the gradient of every trainable parameter
     span_boundary = None if "sbo" in heads else recipe.span_boundary
-    return build_criterion(model, recipe.objectives, heads=heads, span_boundary=span_boundary)
+    collapsed = recipe.corruption == "masks" and recipe.masking.collapse
+    return build_criterion(model, recipe.objectives, heads=heads, span_boundary=span_boundary, collapsed=collapsed)

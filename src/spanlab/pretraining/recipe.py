@@ -26,6 +26,7 @@ from spanlab.config import (
 )
 from spanlab.corruption.masking import MaskingConfig
 from spanlab.encoder import EncoderConfig, SpanBoundaryConfig
+from spanlab.encoder.architectures import ARCHITECTURES, SYSTEMS
 from spanlab.errors import ConfigError, did_you_mean
 from spanlab.objectives.build import OBJECTIVES
 from spanlab.pretraining.methods import PAIR_BLOCKS, Method, method_of
@@ -43,6 +44,8 @@ class DataConfig(Bounded):
     """The `data` section: how the corpus is cut into samples."""
 
     blocks: BlockKind = "documents"
+    """Whole sentences of one document; whole sentences across documents (RoBERTa); pairs for nsp (BERT) or sop
+    (ALBERT); continuous text (XLNet, GPT, ELMo)."""
     length: _Length = 512
     """Tokens of a sample, special tokens included."""
     phases: tuple[tuple[_Share, _Length], ...] = ()
@@ -54,7 +57,8 @@ class DataConfig(Bounded):
     random_for_single: bool = False
     """Sentence order: a chunk of one sentence gets a random second segment, as in ALBERT's released code."""
     spans: str | None = None
-    """A JSON-lines file of spans for `masking.law: given`: {"start": 120, "end": 123}, in tokens of the corpus."""
+    """A JSON-lines file of spans for `masking.law: given`: {"start": 120, "end": 123}, in tokens of the corpus. None:
+    the names that `spanlab prepare --spans` found in it."""
     streams: Annotated[int, AtLeast(1), AtMost(1_000_000)] | None = None
     """Streams: the number of continuous streams. None: `training.batch_size` if each step continues from the previous
     one (XLNet, ELMo), where no other number is allowed; else 1."""
@@ -89,7 +93,9 @@ class GeneratorSection(Bounded):
     """The `generator` section: ELECTRA's second encoder."""
 
     width_share: Annotated[float, Above(0), AtMost(4)] = 0.25
+    """The generator's width as a share of the discriminator's."""
     share_embeddings: bool = True
+    """Whether both encoders have the same embeddings."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,10 +103,14 @@ class Recipe(Bounded):
     """A system and how it is trained."""
 
     system: str
+    """The name of the system, such as spanbert; the model folder and its card bear it."""
     backbone: str | None = None
-    """The system whose encoder is trained; None: `system`. Any objective can be trained on any backbone."""
+    """The system whose encoder is trained; None: `system`. What a recipe's `encoder` section sets for its own encoder
+    and the backbone does not have is left out; objectives that cannot be trained on it are refused."""
     size: Size = "base"
+    """Layers and width: 2 of 128, 4 of 256, 4 of 512, 12 of 768, 24 of 1,024."""
     seed: Seed = 0
+    """Everything random is a function of it: initial weights, masks, the order of samples."""
     data: DataConfig = field(default_factory=DataConfig)
     masking: MaskingConfig = field(default_factory=MaskingConfig)
     objectives: dict[str, Annotated[float, AtMost(1_000_000)]] = field(default_factory=lambda: {"mlm": 1.0})
@@ -175,11 +185,42 @@ def load_recipe(name_or_path: str, overrides: Sequence[str] | Mapping[str, Any] 
     backbones = _sections(of_size.pop("backbones", None), source, "backbone", ("sizes", size, "backbones"))
     written = merge(mapping, of_size)
     written = merge(written, backbones.get(changes.get("backbone", written.get("backbone"))) or {})
+    written = _without_foreign_settings(written, changes.get("backbone"))
+    if _asks_for_share(changes):
+        written = merge(written, {"masking": {"permutation": {"predictions": None}}})
     try:
         return from_mapping(Recipe, merge(written, changes), source)
     except ConfigError as error:
         from_mapping(Recipe, written, source)  # a mistake in the file is reported with its line
         raise ConfigError(error.cause, fix=error.fix) from None
+
+
+def _asks_for_share(changes: Mapping[str, Any]) -> bool:
+    """Whether overrides set the share of predicted tokens (XLNet's alpha and beta); then their number must not be set.
+
+    A recipe's file may have both, as the published settings have: 85 of 512 tokens are one in six.
+    """
+    masking = changes.get("masking")
+    permutation = masking.get("permutation") if isinstance(masking, Mapping) else None
+    if not isinstance(permutation, Mapping):
+        return False
+    shares = [key for key in ("alpha", "beta") if key in permutation]
+    if shares and permutation.get("predictions") is not None:
+        cause = f"masking.permutation.{shares[0]} and predictions both say how many tokens are predicted"
+        raise ConfigError(cause, fix="set predictions for a number, or alpha and beta for a share")
+    return bool(shares)
+
+
+def _without_foreign_settings(written: Mapping[str, Any], backbone: Any) -> dict[str, Any]:  # noqa: ANN401 (YAML)
+    """The recipe without those settings of its own encoder that another backbone, chosen by an override, lacks."""
+    own, section = written.get("backbone") or written.get("system"), written.get("encoder")
+    if backbone is None or backbone == own or not isinstance(section, Mapping):
+        return dict(written)
+    name = SYSTEMS[backbone]["architecture"] if backbone in SYSTEMS else str(backbone)
+    settings = ARCHITECTURES[name].settings if name in ARCHITECTURES else None
+    if settings is None:
+        return dict(written)
+    return {**written, "encoder": {key: value for key, value in section.items() if key in settings}}
 
 
 def _sections(value: Any, source: Source, name: str, key: tuple[str, ...]) -> dict[Any, Any]:  # noqa: ANN401 (YAML)

@@ -14,11 +14,9 @@ from typing import Literal
 
 import numpy as np
 
-from spanlab.corpus.randomness import sample_keys
-from spanlab.corruption import ExampleBatch
+from spanlab.arrays import offsets
+from spanlab.corruption import ExampleBatch, Masking, TokenBatch
 from spanlab.corruption.ngram import ngram_probabilities
-from spanlab.corruption.span_law import LengthLaw, draw_spans
-from spanlab.corruption.units import tokens_of, words_of
 from spanlab.errors import ConfigError
 from spanlab.pretraining.examples import Examples
 from spanlab.report.svg import BLUE, FAINT, GREEN, INK, PALE, RED, YELLOW, arrow, box, picture, width_of, words
@@ -26,6 +24,8 @@ from spanlab.report.svg import BLUE, FAINT, GREEN, INK, PALE, RED, YELLOW, arrow
 Fate = Literal["text", "special", "masked", "replaced", "kept"]
 _SAMPLE = 512
 """Maximum number of blocks in the statistics."""
+_DRAWS = 64
+"""Draws per block in the statistics of lengths: the masks are made of the first of them."""
 _FILLS = {"masked": BLUE, "replaced": RED, "kept": GREEN}
 _MARGIN, _GAP, _ROW = 20.0, 6.0, 34.0
 """Of the picture of the objectives, in pixels."""
@@ -36,7 +36,7 @@ class ShownToken:
     """One token of a sample block."""
 
     text: str
-    """The original."""
+    """The original: a token, or all tokens of a collapsed span."""
     seen: str
     """What the encoder sees."""
     fate: Fate
@@ -84,7 +84,7 @@ def report_masks(examples: Examples, *, blocks: int = 3, epoch: int = 0) -> Mask
         raise ConfigError(cause, fix="use a recipe with masks, such as spanbert")
     count = min(len(examples), max(blocks, _SAMPLE))
     batch = examples.batch(np.arange(count), epoch)
-    fate = _fates(batch)
+    fate = _fates(batch, _mask_id(examples))
     masked_share = len(batch.targets) / max(1, int(examples.token_batch(np.arange(count)).text_lengths.sum()))
     assert batch.boundaries is not None
     spans = np.unique(batch.boundaries.first, return_counts=True)[1]
@@ -102,12 +102,10 @@ def report_masks(examples: Examples, *, blocks: int = 3, epoch: int = 0) -> Mask
     )
 
 
-def _fates(batch: ExampleBatch) -> np.ndarray[tuple[int], np.dtype[np.str_]]:
+def _fates(batch: ExampleBatch, mask_id: int) -> np.ndarray[tuple[int], np.dtype[np.str_]]:
     """(K,) what was done to each predicted token."""
     seen = batch.input_ids[batch.positions]
-    changed = seen != batch.targets
-    mask_id = int(np.bincount(seen[changed]).argmax()) if changed.any() else -1
-    return np.where(seen == mask_id, "masked", np.where(changed, "replaced", "kept"))
+    return np.where(seen == mask_id, "masked", np.where(seen != batch.targets, "replaced", "kept"))
 
 
 def _shares_of(lengths: np.ndarray[tuple[int], np.dtype[np.int64]], longest: int) -> tuple[float, ...]:
@@ -118,41 +116,59 @@ def _shares_of(lengths: np.ndarray[tuple[int], np.dtype[np.int64]], longest: int
 def _drawn(examples: Examples, count: int, epoch: int) -> Histogram | None:
     """Lengths as drawn, before merging, block ends and the budget, beside the law that they follow."""
     config = examples.recipe.masking
-    if config.law == "ngram":
+    if config.law == "ngram" and config.mixture is None:
         expected = ngram_probabilities(config.max_length, favour_short=config.favour_short)
         return Histogram("n-grams as the law says, in words", (), tuple(expected.tolist()))
-    if config.law != "span":
-        return None
+    assert isinstance(examples.masking, Masking)
     tokens = examples.token_batch(np.arange(count))
-    units = words_of(tokens) if config.unit == "word" else tokens_of(tokens)
-    keys = sample_keys(seed=examples.recipe.seed, purpose="masking", epoch=epoch, index=tokens.indices)
-    law = LengthLaw(config.geometric_p, config.max_length)
-    _, lengths = draw_spans(units, keys, 64, law, config.anchor)
-    found = _shares_of(lengths.ravel(), config.max_length)
-    return Histogram(f"spans as drawn, in {config.unit}s", found, tuple(law.probabilities.tolist()))
+    drawn = examples.masking.span_draws(tokens, seed=examples.recipe.seed, epoch=epoch, count=_DRAWS)
+    if drawn is None:
+        return None
+    law = examples.masking.lengths
+    unit = "words" if config.unit == "word" else "tokens"
+    found = _shares_of(drawn[1].ravel(), config.max_length)
+    return Histogram(f"spans as drawn, in {unit}", found, tuple(law.probabilities.tolist()))
+
+
+def _mask_id(examples: Examples) -> int:
+    mask_id = examples.corpus.tokenizer.mask_id
+    assert mask_id is not None, "without a mask token nothing is masked"
+    return mask_id
 
 
 def _show(examples: Examples, index: int, epoch: int) -> tuple[ShownToken, ...]:
     tokens, batch = examples.token_batch([index]), examples.batch([index], epoch)
     vocabulary = examples.corpus.tokenizer.vocabulary
-    fate = np.where(tokens.maskable, "text", "special").astype("<U8")
-    if len(batch.input_ids) == len(tokens.ids):
-        fate[batch.positions] = _fates(batch)
+    # How many tokens of the text each token of the input stands for: the mask of a collapsed span for all of them.
+    sizes = np.ones(len(batch.input_ids), np.int64)
+    if batch.offsets is not None:
+        np.add.at(sizes, batch.positions[batch.offsets > 0], 1)
+    starts = offsets(sizes)
+    fate = np.where(tokens.maskable[starts], "text", "special").astype("<U8")
+    fate[batch.positions] = _fates(batch, _mask_id(examples))
     assert batch.boundaries is not None
     first, last = set(batch.boundaries.first.tolist()), set(batch.boundaries.last.tolist())
     outside = {*batch.boundaries.left.tolist(), *batch.boundaries.right.tolist()}
     return tuple(
         ShownToken(
-            text=vocabulary[original],
+            text=_text(tokens, vocabulary, int(start), int(size)),
             seen=vocabulary[seen],
             fate=fate[position].item(),
-            begins_word=bool(tokens.word_starts[position]),
+            begins_word=bool(tokens.word_starts[start]),
             begins_span=position in first,
             ends_span=position in last,
             boundary=position in outside,
         )
-        for position, (original, seen) in enumerate(zip(batch.original_ids, batch.input_ids, strict=True))
+        for position, (start, size, seen) in enumerate(zip(starts, sizes, batch.input_ids, strict=True))
     )
+
+
+def _text(tokens: TokenBatch, vocabulary: Sequence[str], start: int, size: int) -> str:
+    """The tokens that stand at one position of the input, with a space before each word but the first."""
+    text: str = vocabulary[tokens.ids[start]]
+    for place in range(start + 1, start + size):
+        text += (" " if tokens.word_starts[place] else "") + vocabulary[tokens.ids[place]]
+    return text
 
 
 _STYLE = """

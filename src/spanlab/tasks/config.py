@@ -63,6 +63,7 @@ class TaskConfig(Bounded):
     """Settings of all tasks; the defaults are those of GLUE in SpanBERT's paper."""
 
     seed: Seed = 0
+    """Of new weights, dropout, the order of samples and held-out examples."""
     data: TaskDataConfig = field(default_factory=TaskDataConfig)
     tuning: TuningConfig = field(default_factory=TuningConfig)
     training: TrainingConfig = field(default_factory=lambda: TrainingConfig(lr=2e-5, batch_size=32, epochs=10.0))

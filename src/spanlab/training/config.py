@@ -29,13 +29,19 @@ class TrainingConfig(Bounded):
     """The share of steps over which the batch grows linearly to its size."""
 
     optimiser: Literal["adamw", "lamb", "adagrad"] = "adamw"
+    """AdamW; LAMB, for very large batches (ALBERT); Adagrad (ELMo)."""
     lr: Annotated[float, Above(0), AtMost(1000)] = 1e-4
+    """The highest learning rate, after the warm-up."""
     betas: tuple[_Beta, _Beta] = (0.9, 0.999)
+    """Decay of the means of gradients and of their squares."""
     eps: Annotated[float, Above(0), AtMost(1)] = 1e-8
+    """The number added to the root of the squares' mean."""
     bias_correction: bool = True
     """False is BERT's own Adam."""
     weight_decay: Annotated[float, AtLeast(0), AtMost(1000)] = 0.01
+    """Decoupled weight decay: the share of a weight, times the learning rate, that each step takes off."""
     decay_norms_and_biases: bool = False
+    """Whether norms and biases decay, too."""
     lr_factors: dict[str, Annotated[float, AtLeast(0), AtMost(1_000_000)]] = field(default_factory=dict)
     """Factors on the learning rate by prefix of the parameter name, such as {"objectives": 10}."""
     layer_decay: Annotated[float, Above(0), AtMost(1)] = 1.0
@@ -59,6 +65,7 @@ class TrainingConfig(Bounded):
     precision: Precision = "auto"
     """auto: bf16 where it is faster than fp32."""
     device: Device = "auto"
+    """auto: a GPU where there is one."""
     threads: Annotated[int, AtLeast(0), AtMost(4096)] = 0
     """CPU threads of each process; 0: torch's choice, and a resumed run keeps the number it started with."""
     parallel: Literal["ddp", "fsdp"] = "ddp"

@@ -26,6 +26,7 @@ from spanlab.errors import InputError
 from spanlab.inference.fill import Filler
 from spanlab.objectives import Mixture, ReplacedToken
 from spanlab.pretraining.build import WeightedCorpus, build_training_spec
+from spanlab.pretraining.compatibility import check_recipe
 from spanlab.pretraining.recipe import Recipe, load_recipe, with_current_names
 from spanlab.recipes import shipped_recipes
 from spanlab.strict_parsing import read_json
@@ -53,6 +54,9 @@ class PretrainingJob:
     init: str | None = None
     resume: bool = False
     overwrite: bool = False
+
+    def __post_init__(self) -> None:
+        check_recipe(self.recipe, on_backbone=self.init is None)
 
 
 def pretrain(

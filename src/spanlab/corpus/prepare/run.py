@@ -25,6 +25,7 @@ from spanlab.corpus.manifest import (
     INDEX,
     INPUTS,
     MANIFEST,
+    SPANS,
     TOKEN_COUNTS,
     TOKENIZER,
     WORK,
@@ -117,7 +118,7 @@ def _working_folder(folder: Path) -> Iterator[None]:
 
 def _remove_corpus(folder: Path) -> None:
     """Remove what a preparation writes, and nothing else; the manifest first, so that no half corpus looks complete."""
-    for name in (MANIFEST, TOKEN_COUNTS, INPUTS):
+    for name in (MANIFEST, TOKEN_COUNTS, INPUTS, SPANS):
         (folder / name).unlink(missing_ok=True)
     for path in (*folder.glob("shard-[0-9]*.bin*"), *(folder / WORK).iterdir()):
         if path.name != _LOCK:

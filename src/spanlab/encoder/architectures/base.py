@@ -107,6 +107,8 @@ class Architecture:
     """Whether the dense layer of the MLM head has a bias."""
     pools_last_token: bool = False
     """Whether the last token of a sequence is pooled, not the first."""
+    settings: tuple[str, ...] | None = None
+    """The fields of its config that may be chosen; None: any field of `EncoderConfig`."""
 
 
 def task_head_rules(*, dense: bool = False) -> dict[str, tuple[WeightRule, ...]]:

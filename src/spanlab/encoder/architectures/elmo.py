@@ -1,5 +1,6 @@
 """ELMo (Peters et al. 2018): its sizes. It has a config class of its own, and transformers has no class for it."""
 
+from dataclasses import fields
 from typing import Any
 
 from spanlab.encoder.architectures.base import Architecture
@@ -27,4 +28,6 @@ def elmo_preset(size: str = "base", **changes: Any) -> ElmoConfig:  # noqa: ANN4
     return ElmoConfig(**{"projection": projection, "cells": 8 * projection, "filters": filters, **changes})
 
 
-ELMO = Architecture(name="elmo", presets={}, build=ElmoEncoder)
+ELMO = Architecture(
+    name="elmo", presets={}, build=ElmoEncoder, settings=tuple(field.name for field in fields(ElmoConfig))
+)

@@ -4,7 +4,7 @@ from typing import Any
 
 from spanlab.encoder.architectures.base import UNWRITTEN_FIELDS, Architecture, HuggingFaceLayout, WeightRule
 from spanlab.encoder.config import EncoderConfig
-from spanlab.encoder.xlnet.model import FIXED_FIELDS, XLNetEncoder
+from spanlab.encoder.xlnet.model import FIXED_FIELDS, FREE_FIELDS, XLNetEncoder
 
 _SETTINGS: dict[str, Any] = {**FIXED_FIELDS, "vocab_size": 32000, "segments": 3, "pooler": False, "pad_id": 5}
 _ATTENTION = "layer.{g}.rel_attn"
@@ -29,6 +29,7 @@ XLNET = Architecture(
     presets={"xlnet": _SETTINGS},
     build=XLNetEncoder,
     pools_last_token=True,
+    settings=FREE_FIELDS,
     hugging_face=HuggingFaceLayout(
         config_keys={
             "vocab_size": "vocab_size",

@@ -16,13 +16,17 @@ class ElmoConfig(Bounded):
 
     architecture: ClassVar[str] = "elmo"
     vocab_size: Annotated[int, AtLeast(1), AtMost(10_000_000)] = 793471
+    """Words of the output; as many as the tokenizer has."""
     max_characters: Annotated[int, AtLeast(3), AtMost(10_000)] = 50
     """Characters of a word, its begin and end marks included; longer words are truncated."""
     character_width: Annotated[int, AtLeast(1), AtMost(65_536)] = 16
+    """The width of the embeddings of characters."""
     filters: tuple[tuple[int, Annotated[int, AtMost(65_536)]], ...] = PUBLISHED_FILTERS
     """Widths of convolutions in characters, and how many filters each has."""
     highways: Annotated[int, AtLeast(0), AtMost(1_000)] = 2
+    """Highway layers after the convolutions."""
     layers: Annotated[int, AtLeast(1), AtMost(1_000)] = 2
+    """Layers of LSTMs in each direction."""
     cells: Annotated[int, AtLeast(1), AtMost(1_000_000)] = 4096
     """LSTM cells of a layer in each direction."""
     projection: Annotated[int, AtLeast(1), AtMost(32_768)] = 512
@@ -30,6 +34,7 @@ class ElmoConfig(Bounded):
     clip: Annotated[float, Above(0)] | None = 3.0
     """The bound on cells and projections; null for none."""
     dropout: Annotated[float, AtLeast(0), Below(1)] = 0.1
+    """On the inputs and outputs of LSTMs."""
     max_positions: Annotated[int, AtLeast(1), AtMost(10_000_000)] = 512
     """The length of the windows that tasks cut long texts into; the network itself sets no limit."""
 

@@ -249,9 +249,13 @@ def assemble(
         used |= used_by_head
         if _is_tied(head_state.get("decoder"), encoder):
             head_state.pop("decoder", None)
+        # What the class does not hold of a head: all of it, or the MLM head's vectors for collapsed spans.
+        of_head = [key for key in extra if key.startswith(f"{name}.")]
+        head_state |= {key.removeprefix(f"{name}."): extra[key] for key in of_head}
         # GPT's head is the word table itself: it needs no tensor.
         if head_state or name == "clm":
             heads[name] = _build_head(name, config, head_state, folder)
+    extra = {key: tensor for key, tensor in extra.items() if key.split(".")[0] not in heads}
     heads |= _extra_heads(extra, config, folder, settings)
     return Model(encoder, heads, LoadReport(tuple(sorted(set(tensors) - used))), folder)
 
@@ -277,7 +281,7 @@ def _build_head(
 ) -> nn.Module:
     tied = "decoder" not in state
     constructors: dict[str, Callable[[], nn.Module]] = {
-        "mlm": partial(MaskedLMHead, config, tied=tied),
+        "mlm": partial(MaskedLMHead, config, tied=tied, offsets=_offset_count(state)),
         "clm": partial(CausalLMHead, config, tied=tied),
         "plm": partial(PermutationLMHead, config, tied=tied),
         "bilm": partial(BidirectionalLMHead, config),
@@ -298,6 +302,12 @@ def _label_count(state: State) -> int:
     """The number of labels follows from the weights; where they are missing, it is reported later."""
     weight = state.get("classifier.weight")
     return 1 if weight is None or not weight.dim() else max(1, len(weight))
+
+
+def _offset_count(state: State) -> int:
+    """The tokens of a collapsed span that an MLM head tells apart."""
+    table = state.get("offset.weight")
+    return 0 if table is None or table.dim() != 2 else len(table)
 
 
 def _span_boundary_head(

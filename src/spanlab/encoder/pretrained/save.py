@@ -144,7 +144,10 @@ def split_state(
         extra |= {f"encoder.{name}": tensor for name, tensor in state.items() if name.startswith("pooler.")}
     main = {layout.prefix + name: tensor for name, tensor in theirs.items()} if held else theirs
     for name in held:
-        main |= to_theirs(heads[name].state_dict(), layout.heads[name])[0]
+        state = heads[name].state_dict()
+        theirs, used = to_theirs(state, layout.heads[name])
+        main |= theirs
+        extra |= {f"{name}.{key}": tensor for key, tensor in state.items() if key not in used}
     if layout.twin_bias is not None and is_untied(heads, held):
         main[layout.twin_bias[0]] = main[layout.twin_bias[1]].clone()
     return main, extra

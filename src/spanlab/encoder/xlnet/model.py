@@ -33,7 +33,7 @@ from spanlab.errors import ConfigError, InputError
 FIXED_FIELDS: dict[str, Any] = {"architecture": "xlnet", "positions": "relative", "embedding_norm": False}
 """What every XLNet has in common, where it differs from the defaults of `EncoderConfig`."""
 
-_FREE_FIELDS = (
+FREE_FIELDS = (
     *("vocab_size", "width", "layers", "heads", "inner_width", "max_positions", "segments", "pad_id"),
     *("activation", "norm_eps", "init_std", "pooler", "max_distance", "memory", "reuse"),
     *("dropout", "attention_dropout", "checkpoint_layers"),
@@ -249,7 +249,7 @@ class XLNetEncoder(Encoder):
 
 
 def _check_config(config: EncoderConfig) -> None:
-    expected = replace(EncoderConfig(**FIXED_FIELDS), **{name: getattr(config, name) for name in _FREE_FIELDS})
+    expected = replace(EncoderConfig(**FIXED_FIELDS), **{name: getattr(config, name) for name in FREE_FIELDS})
     for field in fields(config):
         value, only = getattr(config, field.name), getattr(expected, field.name)
         if value != only:

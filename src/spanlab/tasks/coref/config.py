@@ -29,6 +29,7 @@ class CorefLayers(Bounded):
     max_mentions: Annotated[int, AtLeast(1), AtMost(1_000_000)] = 3900
     """Mentions kept of a stretch of text, into which long documents are split; no antecedent is further back."""
     dropout: Annotated[float, AtLeast(0), Below(1)] = 0.3
+    """On the inputs and hidden layers of its feed-forward networks."""
     property_width: Annotated[int, AtLeast(1), AtMost(65_536)] = 20
     """The size of the embeddings of a pair's properties."""
     distance: bool = True

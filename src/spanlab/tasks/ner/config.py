@@ -32,6 +32,7 @@ class NerConfig(TaskConfig):
     class_weights: Literal["none", "balanced"] = "none"
     """balanced: rare tags, or labels of candidate spans, weigh more, in inverse proportion to their frequency."""
     label_smoothing: Annotated[float, AtLeast(0), Below(1)] = 0.0
+    """The share of each target's probability that is spread over all labels."""
     training: TrainingConfig = field(default_factory=lambda: TrainingConfig(lr=5e-5, batch_size=32, epochs=3.0))
 
     @classmethod
