@@ -8,7 +8,6 @@ the answer is its null position, the [CLS] token.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from html import escape
 from typing import Self
 
 import numpy as np
@@ -156,13 +155,23 @@ class QuestionAnswering(Task[QaExample, QaResult]):
             no_answer=no_answer,
             nbest=tuple(nbest[: self.config.n_best]),
             contexts=example.contexts,
+            question=example.question,
         )
 
     @override
     def empty_result(self, index: int, example: QaExample) -> QaResult:
         """No answer, for certain."""
         shared = empty_fields(index, example.id)
-        return QaResult(**shared, answer="", start=None, end=None, score=1.0, no_answer=True, contexts=example.contexts)
+        return QaResult(
+            **shared,
+            answer="",
+            start=None,
+            end=None,
+            score=1.0,
+            no_answer=True,
+            contexts=example.contexts,
+            question=example.question,
+        )
 
     @override
     def tune(
@@ -194,7 +203,16 @@ class QuestionAnswering(Task[QaExample, QaResult]):
     def missing_result(self, index: int, example: QaExample) -> QaResult:
         """Neither an answer nor "no answer": wrong whatever the gold answers are."""
         name = result_id(index, example.id)
-        return QaResult(id=name, answer="", start=None, end=None, score=0.0, no_answer=False, contexts=example.contexts)
+        return QaResult(
+            id=name,
+            answer="",
+            start=None,
+            end=None,
+            score=0.0,
+            no_answer=False,
+            contexts=example.contexts,
+            question=example.question,
+        )
 
     @override
     def score(self, examples: Sequence[QaExample], results: Sequence[QaResult]) -> Scores:
@@ -211,9 +229,10 @@ class QuestionAnswering(Task[QaExample, QaResult]):
         f1 = answer_scores(gold, result.answer, language=self._language([example])).f1
         if f1 == 100.0:
             return None
-        html = f"<p><b>{escape(example.question)}</b></p>{result.to_html()}"
         gold_text = " | ".join(dict.fromkeys(gold))
-        return Mistake(badness=result.score * (1 - f1 / 100), shown=html, gold=gold_text, predicted=result.answer)
+        return Mistake(
+            badness=result.score * (1 - f1 / 100), shown=result.to_html(), gold=gold_text, predicted=result.answer
+        )
 
     def _language(self, examples: Sequence[QaExample]) -> str:
         configured = self.config.language
