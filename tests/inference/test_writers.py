@@ -292,6 +292,6 @@ def test_predict_writes_a_page_beside_the_results(tmp_path: Path) -> None:
     assert again.returncode == 2
     assert "file exists" in again.stderr
     assert run_here(*arguments, "--html", str(page), "--overwrite", "--output", str(out)).returncode == 0
-    resumed = run_here(*arguments, "--html", str(tmp_path / "b.html"), "--output", str(out), "--resume")
+    resumed = run_here(*arguments, "--html", str(tmp_path / "b.html"), "--output", str(tmp_path / "c"), "--resume")
     assert resumed.returncode == 2
     assert "--html needs the results of all inputs" in resumed.stderr
