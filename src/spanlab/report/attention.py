@@ -11,6 +11,7 @@ from base64 import b64encode
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -33,6 +34,24 @@ class AttentionReport:
     title: str
     tokens: tuple[str, ...]
     weights_LHTT: Weights
+    spans: tuple[tuple[int, int], ...] = ()
+    """The characters of the text that each token stands for; (0, 0) for special tokens."""
+
+    def to_dict(self, layer: int, head: int) -> dict[str, Any]:
+        """One head for JSON, with the tokens and the size of the model."""
+        weights_TT = self.head(layer, head)
+        layers, heads = self.weights_LHTT.shape[:2]
+        return {
+            "tokens": [
+                {"token": token, "start": start, "end": end}
+                for token, (start, end) in zip(self.tokens, self.spans, strict=True)
+            ],
+            "layers": layers,
+            "heads": heads,
+            "layer": layer,
+            "head": head,
+            "weights": weights_TT.astype(np.float64).round(4).tolist(),
+        }
 
     def head(self, layer: int, head: int) -> Weights:
         """(T, T) of one head, both counted from 1."""
@@ -50,10 +69,18 @@ def look_at_attention(folder_or_id: str | Path, text: str) -> AttentionReport:
     return attention_of(model.encoder, Tokenizer.load(model.folder), text, title=str(folder_or_id))
 
 
-def attention_of(encoder: Encoder, tokenizer: Tokenizer, text: str, *, title: str = "") -> AttentionReport:
-    """The attention of an encoder in memory on a text."""
-    ids = [tokenizer.cls_id, *tokenizer.encode(text).ids.tolist(), tokenizer.sep_id]
-    limit = encoder.config.max_positions
+def attention_of(
+    encoder: Encoder, tokenizer: Tokenizer, text: str, *, title: str = "", longest: int | None = None
+) -> AttentionReport:
+    """The attention of an encoder in memory on a text of at most `longest` tokens, special ones included."""
+    tokens = tokenizer.encode(text)
+    first, last = ([] if special is None else [special] for special in (tokenizer.cls_id, tokenizer.sep_id))
+    ids = [*first, *tokens.ids.tolist(), *last]
+    if not ids:
+        raise InputError("the text has no token", fix="give a text")
+    inner = zip(tokens.starts.tolist(), tokens.ends.tolist(), strict=True)
+    spans = (*[(0, 0)] * len(first), *inner, *[(0, 0)] * len(last))
+    limit = encoder.config.max_positions if longest is None else min(longest, encoder.config.max_positions)
     if len(ids) > limit:
         raise InputError(f"the text has {len(ids)} tokens; the model takes {limit}", fix="give a shorter text")
     with torch.inference_mode(), evaluating(encoder):
@@ -61,7 +88,8 @@ def attention_of(encoder: Encoder, tokenizer: Tokenizer, text: str, *, title: st
     if output.attentions is None:
         raise InputError(f"an encoder of the architecture {encoder.config.architecture} has no attention weights")
     weights = torch.stack([layer[0] for layer in output.attentions]).float().cpu().numpy()
-    return AttentionReport(title=title, tokens=tuple(tokenizer.vocabulary[i] for i in ids), weights_LHTT=weights)
+    names = tuple(tokenizer.vocabulary[i] for i in ids)
+    return AttentionReport(title=title, tokens=names, weights_LHTT=weights, spans=spans)
 
 
 def draw_head(report: AttentionReport, layer: int, head: int) -> str:
