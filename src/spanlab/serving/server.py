@@ -1,0 +1,94 @@
+"""The process of a server: it listens, says where, and at SIGTERM or Ctrl-C answers what it has accepted.
+
+From the signal on, further requests get 503, so that whoever balances the load asks another; the listening socket is
+open a moment longer, since a connection that was made just before must get an answer, too. A second signal ends the
+process at once.
+"""
+
+import logging
+import os
+import signal
+import socket
+import sys
+import time
+from types import FrameType
+
+import uvicorn
+from fastapi import FastAPI
+from typing_extensions import override
+
+from spanlab.errors import InputError
+from spanlab.serving.state import Serving
+
+_LINGER = 0.5
+"""Seconds from the signal to the end of listening, at least."""
+_KEEP_ALIVE = 75
+
+
+class DrainingServer(uvicorn.Server):
+    """uvicorn's server with our end."""
+
+    def __init__(self, config: uvicorn.Config, serving: Serving) -> None:
+        super().__init__(config)
+        self._serving = serving
+        self._signalled = 0.0
+        self.received: signal.Signals | None = None
+        """The signal that ended the server."""
+
+    @override
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        if self.received is not None:
+            self.should_exit = self.force_exit = True
+            return
+        self.received, self._signalled = signal.Signals(sig), time.monotonic()
+        self._serving.draining = True
+
+    @override
+    async def on_tick(self, counter: int) -> bool:
+        is_drained = not self._serving.in_flight and time.monotonic() - self._signalled > _LINGER
+        if self.received is not None and is_drained:
+            return True
+        return await super().on_tick(counter)
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket on a free port; port 0 chooses one."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        fix = "use another --host or --port"
+        raise InputError(f"cannot listen on {host}, port {port}: {error.strerror or error}", fix=fix) from None
+    return listener
+
+
+def run(app: FastAPI, listener: socket.socket) -> signal.Signals | None:
+    """Serve until a signal; gives it back when every accepted request is answered."""
+    _log_to_stderr()
+    serving: Serving = app.state.serving
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=_KEEP_ALIVE,
+        lifespan="on",
+        ws="none",
+    )
+    server = DrainingServer(config, serving)
+    server.run(sockets=[listener])
+    return server.received
+
+
+def _log_to_stderr() -> None:
+    """One line for each request; of uvicorn only what is wrong."""
+    logger = logging.getLogger("spanlab.serving")
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    logger.addHandler(handler)
+    logger.setLevel(os.environ.get("SPANLAB_LOG_LEVEL", "INFO"))
+    logger.propagate = False
+    logging.getLogger("uvicorn").setLevel("WARNING")
