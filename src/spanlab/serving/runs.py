@@ -1,7 +1,8 @@
 """`GET /v1/runs` and `GET /v1/runs/NAME/metrics`: the training runs below one folder, while they go on or afterwards.
 
-A run is a folder with a `metrics.jsonl`, at most two levels down. Its name is its path from the folder; names are looked
-up among those found, never made into paths, so nothing else can be read. Links that lead out of the folder are left out.
+A run is a folder with a `metrics.jsonl`, at most two levels down. Its name is its path from the folder; names are
+looked up among those found, never made into paths, so nothing else can be read. Links that lead out of the folder are
+left out.
 
 Metrics are read in portions: `after=LINE` gives the records after that many. A run that was resumed from an earlier
 step has its file rewritten; `file` then differs, and whoever follows the run starts again.
@@ -95,7 +96,7 @@ def _walk(root: Path, folder: Path, levels: int) -> Iterator[Path]:
 
 
 def read_portion(folder: Path | None, name: str, after: int) -> dict[str, Any]:
-    """Records of a run after a line: `records`, the `lines` known with them, whether there are `more`, and the `file`."""
+    """The `records` of a run after a line, the `lines` known with them, whether there are `more`, and the `file`."""
     runs = {} if folder is None else _find_runs(folder)
     if name not in runs:
         raise RefusalError(404, "unknown_route", f"no run {clip_repr(name)}", where="path")
