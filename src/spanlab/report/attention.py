@@ -1,15 +1,13 @@
 """Attention weights of a model on a text, head by head.
 
-What enters is a model and a text; what leaves are the weights as arrays, one head as an SVG, or all of them as a
-self-contained page. Rows are queries, columns are keys; every row sums to one. A head shows where a layer attends,
-not why the model decides as it does.
+What enters is a model and a text; what leaves are the weights as arrays, or one head as JSON or as an SVG. Rows are
+queries, columns are keys; every row sums to one. A head shows where a layer attends, not why the model decides as it
+does.
 
 Shapes: L layers, H heads, T tokens.
 """
 
-from base64 import b64encode
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +18,7 @@ from numpy.typing import NDArray
 from spanlab.encoder import Encoder, load_model
 from spanlab.encoder.layers import evaluating
 from spanlab.errors import InputError
-from spanlab.report.svg import FAINT, INK, PALE, picture, width_of, words
+from spanlab.report.svg import FAINT, PALE, picture, width_of, words
 from spanlab.text import Tokenizer
 
 Weights = NDArray[np.float32]
@@ -118,29 +116,3 @@ def _shade(weight: float) -> str:
     light, dark = (tuple(int(colour[start : start + 2], 16) for start in (1, 3, 5)) for colour in (PALE, "#173f80"))
     mixed = (round(a + (b - a) * share) for a, b in zip(light, dark, strict=True))
     return "#" + "".join(f"{value:02x}" for value in mixed)
-
-
-_STYLE = f"""
-body {{ font: 16px/1.6 system-ui, sans-serif; margin: 2rem auto; padding: 0 1rem; color: {INK}; max-width: 80rem; }}
-h1 {{ font-size: 1.4rem; }} .heads {{ display: flex; flex-wrap: wrap; gap: 1rem; }} figure {{ margin: 0; }}
-img {{ width: 20rem; border: 1px solid #ccd3db; }}
-"""
-
-
-def attention_page(report: AttentionReport) -> str:
-    """All heads as one self-contained HTML page, a row of pictures for each layer."""
-    layers, heads = report.weights_LHTT.shape[:2]
-    rows = []
-    for layer in range(1, layers + 1):
-        drawn = "".join(_figure(report, layer, head) for head in range(1, heads + 1))
-        rows.append(f'<h2>Layer {layer}</h2><div class="heads">{drawn}</div>')
-    return (
-        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>Attention: {escape(report.title)}</title>'
-        f"<style>{_STYLE}</style><h1>Attention: {escape(report.title)}</h1>"
-        f"<p>Rows are queries, columns are keys; every row sums to one.</p>{''.join(rows)}</html>\n"
-    )
-
-
-def _figure(report: AttentionReport, layer: int, head: int) -> str:
-    data = b64encode(draw_head(report, layer, head).encode()).decode()
-    return f'<figure><img alt="layer {layer}, head {head}" src="data:image/svg+xml;base64,{data}"></figure>'

@@ -90,16 +90,19 @@ export function drawArcs(passage, relations) {
     const [head, tail] = [node(relation.head), node(relation.tail)];
     if (!head || !tail) return [];
     const [a, b] = [head.getClientRects()[0], tail.getClientRects()[0]];
-    const [x1, y1, x2, y2] = [a.left + a.width / 2 - frame.left, a.top - frame.top, b.left + b.width / 2 - frame.left, b.top - frame.top];
-    const sameLine = Math.abs(y1 - y2) < 8;
-    const lift = sameLine ? Math.min(34, 14 + Math.abs(x1 - x2) / 14) : 20;
-    const top = Math.max(2, Math.min(y1, y2) - lift);
+    const [x1, x2] = [a, b].map((word) => word.left + word.width / 2 - frame.left);
+    const sameLine = Math.abs(a.top - b.top) < 8;
+    // Between two lines an arc stays in the gap: from the side of one word to the facing side of the other.
+    const below = b.top > a.top;
+    const y1 = (sameLine || !below ? a.top - 2 : a.bottom + 1) - frame.top;
+    const y2 = (sameLine || below ? b.top - 3 : b.bottom + 3) - frame.top;
+    const top = Math.max(2, y1 - Math.min(40, 18 + Math.abs(x1 - x2) / 12));
+    const reach = (y2 - y1) / 2;
     const path = sameLine
-      ? `M${x1} ${y1 - 2} C${x1} ${top} ${x2} ${top} ${x2} ${y2 - 3}`
-      : `M${x1} ${y1 - 2} C${x1} ${y1 - lift} ${x2} ${y2 - lift - 14} ${x2} ${y2 - 3}`;
-    const [middleX, middleY] = sameLine
-      ? [(x1 + x2) / 2, y1 - 2 - 0.75 * (y1 - top) + 3]
-      : [(x1 + x2) / 2, (y1 + y2 - lift) / 2 - 6];
+      ? `M${x1} ${y1} C${x1} ${top} ${x2} ${top} ${x2} ${y2}`
+      : `M${x1} ${y1} C${x1} ${y1 + reach} ${x2} ${y2 - reach} ${x2} ${y2}`;
+    const middleX = (x1 + x2) / 2;
+    const middleY = sameLine ? y1 - 0.75 * (y1 - top) + 4 : (y1 + y2) / 2 + 4;
     const half = relation.label.length * 3.3 + 5;
     const labelX = Math.max(half, Math.min(frame.width - half, middleX));
     const labelY = free(taken, labelX, middleY, half);
