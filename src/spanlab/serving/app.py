@@ -20,6 +20,7 @@ from spanlab.serving.served_model import ServedModel
 from spanlab.serving.settings import ServeSettings
 from spanlab.serving.state import Serving
 from spanlab.serving.task_routes import task_router, unknown_task_router
+from spanlab.serving.tei_routes import tei_router
 from spanlab.version import __version__
 
 PAGE = Path(__file__).parent / "page"
@@ -52,6 +53,7 @@ def create_app(settings: ServeSettings, models: Sequence[ServedModel]) -> FastAP
         )
     app.include_router(operation_router(serving))
     app.include_router(openai_router(serving))
+    app.include_router(tei_router(serving))
     app.include_router(task_router(serving))
     # Further routers are included here: the last one takes every path under /v1/.
     app.include_router(explain_router(serving))

@@ -23,7 +23,13 @@ log = logging.getLogger("spanlab.serving")
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _OPEN = re.compile(r"/health/(live|ready)|/|/favicon\.ico|/static/.*")
 """Paths that ask for no key: probes, and the page, which asks its user for it."""
+_JSON = re.compile(r"\s*application/(\w[\w.-]*\+)?json\s*(;.*)?", re.IGNORECASE)
+"""Other types are refused: a page of another origin can send them without being asked to by the server."""
 _WHILE_DRAINING = re.compile(r"/health/(live|ready)|/metrics")
+_READ_ANYWAY = 4
+"""Of a body that is too large, so many times the limit are read before it is refused."""
+_BODIES = 16
+"""All bodies together have at most so many times the limit of one."""
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -50,6 +56,8 @@ class _Exchange:
     """None until the answer has begun."""
     received: int = 0
     """Bytes of the body."""
+    held: int = 0
+    """Those of them that are in memory."""
 
     @property
     def route(self) -> str:
@@ -86,6 +94,7 @@ class Gate:
                 await error_response(refusal)(scope, receive, respond)
         finally:
             self.serving.in_flight -= 1
+            self.serving.body_bytes -= exchange.held
             self._note(exchange)
 
     async def _pass(self, exchange: _Exchange, receive: Receive, send: Send) -> None:
@@ -105,9 +114,8 @@ class Gate:
             raise RefusalError(503, "draining", "the server is about to end; ask another", headers=again)
         if self._key is not None and not _OPEN.fullmatch(path) and scope["method"] != "OPTIONS":
             self._check_key(headers)
-        length = headers.get("content-length", "")
-        if length.isascii() and length.isdigit() and int(length[:18]) > self.serving.settings.max_body:
-            raise self._too_large()
+        if scope["method"] == "POST" and not _JSON.fullmatch(headers.get("content-type", "")):
+            raise RefusalError(415, "wrong_content_type", "send JSON, with the header Content-Type: application/json")
 
     def _check_key(self, headers: Headers) -> None:
         assert self._key is not None
@@ -125,28 +133,41 @@ class Gate:
 
     def _limited(self, exchange: _Exchange, receive: Receive) -> Receive:
         """`receive` that refuses bodies which are too large or arrive too slowly."""
-        deadline = exchange.started + self.serving.settings.body_timeout
+        settings = self.serving.settings
+        deadline = exchange.started + settings.body_timeout
         is_complete = False
 
         async def limited() -> Message:
             nonlocal is_complete
-            if is_complete:
-                return await receive()
-            try:
-                async with asyncio.timeout(max(0.0, deadline - time.perf_counter())):
-                    message = await receive()
-            except TimeoutError:
-                cause = f"the body did not arrive within {self.serving.settings.body_timeout:g} seconds"
-                raise RefusalError(408, "body_timeout", cause, headers={"Connection": "close"}) from None
-            if message["type"] == "http.disconnect":
-                raise ClientGoneError
-            exchange.received += len(message.get("body", b""))
-            if exchange.received > self.serving.settings.max_body:
-                raise self._too_large()
-            is_complete = not message.get("more_body", False)
-            return message
+            while not is_complete:
+                try:
+                    async with asyncio.timeout(max(0.0, deadline - time.perf_counter())):
+                        message = await receive()
+                except TimeoutError:
+                    cause = f"the body did not arrive within {settings.body_timeout:g} seconds"
+                    raise RefusalError(408, "body_timeout", cause, headers={"Connection": "close"}) from None
+                if message["type"] == "http.disconnect":
+                    raise ClientGoneError
+                size = len(message.get("body", b""))
+                exchange.received += size
+                is_complete = not message.get("more_body", False)
+                if exchange.received <= settings.max_body:
+                    self._hold(exchange, size)
+                    return message
+                # Read to its end, since a client that still sends would not see the answer; to an end that is near.
+                if is_complete or exchange.received > _READ_ANYWAY * settings.max_body:
+                    raise self._too_large()
+            return await receive()
 
         return limited
+
+    def _hold(self, exchange: _Exchange, size: int) -> None:
+        """Count bytes that are held in memory; refused where the bodies of all requests are too much of it."""
+        exchange.held += size
+        self.serving.body_bytes += size
+        if self.serving.body_bytes > _BODIES * self.serving.settings.max_body:
+            message = "too many large bodies arrive at once; try again later"
+            raise RefusalError(429, "queue_full", message, headers={"Retry-After": "1", "Connection": "close"})
 
     def _with_headers(self, exchange: _Exchange, send: Send) -> Send:
         async def respond(message: Message) -> None:

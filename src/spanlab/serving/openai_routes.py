@@ -78,7 +78,7 @@ async def _embed(serving: Serving, body: bytes) -> Response:
         message = f"'encoding_format' is {clip_repr(encoding)}; it must be float or base64"
         raise RefusalError(422, "invalid_input", message, where="encoding_format")
     width = model.predictor.model.encoder.config.width
-    if values.get("dimensions") not in {None, width}:
+    if values.get("dimensions") is not None and values["dimensions"] != width:
         message = f"'dimensions' is {clip_repr(values['dimensions'])}; the vectors of '{model.name}' have {width}"
         raise RefusalError(422, "invalid_input", message, where="dimensions")
     texts, _ = read_texts(values["input"], "input")

@@ -34,7 +34,7 @@ _PORTION, _PORTION_CHARACTERS = 64, 200_000
 """The most inputs and characters of a list that are tokenised at once; a longer input is a portion of its own."""
 _PORTIONS_AT_ONCE = 2
 """So that the next portion is tokenised while one is computed."""
-_THREADS = 4
+TEXT_THREADS = 4
 """That read, tokenise and decode; they wait for each other where there are fewer cores, without harm."""
 _POLL = 0.05
 
@@ -51,7 +51,9 @@ class Serving:
         self.draining = False
         self.in_flight = 0
         """Requests that were let in and are not yet answered."""
-        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="spanlab-text")
+        self.body_bytes = 0
+        """Of the bodies of these requests, as far as they have arrived."""
+        self._pool = ThreadPoolExecutor(TEXT_THREADS, thread_name_prefix="spanlab-text")
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:

@@ -1,11 +1,11 @@
 """`POST /v1/TASK` for every task of every model, `/v1/all` for all of them together, and `/v1/fill`."""
 
-import json
 from collections.abc import Sequence
 
 from fastapi import APIRouter, Request, Response
 
 from spanlab.errors import SpanlabError, clip_repr
+from spanlab.inference.masked_text import MASK
 from spanlab.inference.writers import to_json
 from spanlab.serving.bodies import SINGLE, check_keys, parse_body, parse_object, read_inputs
 from spanlab.serving.refusals import RefusalError, invalid
@@ -16,6 +16,8 @@ from spanlab.tasks.base import AnyTask
 from spanlab.tasks.formats.row import Row
 
 _MOST_CANDIDATES = 100
+_MOST_MASKS, _MOST_CHARACTERS = 32, 20_000
+"""In a text to be filled, which is computed as a whole, once for every mask."""
 
 
 def task_router(serving: Serving) -> APIRouter:
@@ -140,6 +142,10 @@ async def _fill(serving: Serving, model_name: str | None, body: bytes) -> Respon
     if filler is None:
         message = f"'{model.name}' has no mlm head: it cannot fill masks"
         raise RefusalError(404, "unknown_task", message, where="model")
+    masks = sum(text.count(mask) for mask in _masks(model))
+    if masks > _MOST_MASKS or len(text) > _MOST_CHARACTERS:
+        message = f"a text to be filled has at most {_MOST_MASKS} masks and {_MOST_CHARACTERS:,} characters"
+        raise RefusalError(422, "invalid_input", f"{message}; this one has {masks} and {len(text):,}", where="text")
     try:
         result = await serving.run(lambda: filler.fill(text, top=top))
     except SpanlabError as error:
@@ -147,6 +153,7 @@ async def _fill(serving: Serving, model_name: str | None, body: bytes) -> Respon
     return Response(await serving.in_pool(lambda: to_json(result.to_dict())), media_type="application/json")
 
 
-def json_response(value: object) -> Response:
-    """A small value as an answer."""
-    return Response(json.dumps(value), media_type="application/json")
+def _masks(model: ServedModel) -> set[str]:
+    """How masks are written: as users do, and as the tokenizer does."""
+    tokenizer = model.predictor.model.tokenizer
+    return {MASK} if tokenizer.mask_id is None else {MASK, tokenizer.vocabulary[tokenizer.mask_id]}
