@@ -1,7 +1,7 @@
 // The result of each task, drawn on its text, with the same things in a list or table that can be read aloud.
 
 import { COLOURS, Characters, bar, el, percent, table } from "./dom.js";
-import { colourOf, drawArcs, drawSpans, linkByKey } from "./spans.js";
+import { colourOf, drawArcs, drawSpans, linkByKey, tag } from "./spans.js";
 
 const MOST_NAMED_ARCS = 6; // of more, the arcs have the numbers of the rows below
 
@@ -170,7 +170,7 @@ export function drawFillings(result) {
   result.runs.forEach((run, index) => {
     const best = run.fillings["mlm+sbo"]?.[0] ?? run.fillings.mlm?.[0];
     filled.append(characters.slice(at, run.start),
-      el("mark", { class: `span c${index % COLOURS}` }, best ? best.text : "?", el("span", { class: "tag", text: String(index + 1) })));
+      el("mark", { class: `span c${index % COLOURS}` }, best ? best.text : "?", ...tag(String(index + 1))));
     at = run.end;
   });
   filled.append(characters.slice(at));

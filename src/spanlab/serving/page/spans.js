@@ -17,7 +17,7 @@ export function drawSpans(text, spans) {
     while (open.length > 1 && open.at(-1).end <= position) {
       write(open.at(-1).end);
       const { node, span } = open.pop();
-      if (span.label) node.append(el("span", { class: "tag", text: span.label }));
+      if (span.label) node.append(...tag(span.label));
     }
   };
   while (waiting.length) {
@@ -38,6 +38,9 @@ export function drawSpans(text, spans) {
   write(characters.length);
   return root;
 }
+
+/** A label after its words: a space that never breaks keeps them together, also when they are read aloud. */
+export const tag = (label) => [el("span", { class: "gap", text: "\u00a0" }), el("span", { class: "tag", text: label })];
 
 const order = (a, b) => a.start - b.start || b.end - a.end;
 
