@@ -5,11 +5,14 @@ looked up among those found, never made into paths, so nothing else can be read.
 left out.
 
 Metrics are read in portions: `after=LINE` gives the records after that many. A run that was resumed from an earlier
-step has its file rewritten; `file` then differs, and whoever follows the run starts again.
+step has its file rewritten. So an answer has a `mark` of its last record; who sends it back with the next request gets
+the records after it, or all from the first line if the record is no longer there (`start` says which).
 """
 
+import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +44,8 @@ def runs_router(serving: Serving) -> APIRouter:
 
     async def metrics(name: str, request: Request) -> Response:
         after = _line(request.query_params.get("after", "0"))
-        return await _json(serving, lambda: read_portion(folder, name, after))
+        mark = request.query_params.get("mark")
+        return await _json(serving, lambda: read_portion(folder, name, after, mark))
 
     router.add_api_route("/v1/runs", runs, methods=["GET"], openapi_extra=_LIST)
     router.add_api_route("/v1/runs/{name:path}/metrics", metrics, methods=["GET"], openapi_extra=_METRICS)
@@ -95,26 +99,33 @@ def _walk(root: Path, folder: Path, levels: int) -> Iterator[Path]:
             yield from _walk(root, path, levels - 1)
 
 
-def read_portion(folder: Path | None, name: str, after: int) -> dict[str, Any]:
-    """The `records` of a run after a line, the `lines` known with them, whether there are `more`, and the `file`."""
+def read_portion(folder: Path | None, name: str, after: int, mark: str | None = None) -> dict[str, Any]:
+    """The `records` of a run from line `start` on, the `lines` known with them, and whether there are `more`."""
     runs = {} if folder is None else _find_runs(folder)
     if name not in runs:
         raise RefusalError(404, "unknown_route", f"no run {clip_repr(name)}", where="path")
     path = runs[name] / METRICS
     try:
-        file = path.stat().st_ino
         records = read_metrics(path)
     except (SpanlabError, OSError) as error:
         raise invalid(error if isinstance(error, SpanlabError) else InputError(str(error)), "path") from None
-    portion = records[after : after + _PORTION]
-    lines = min(len(records), after) + len(portion)
+    is_rewritten = mark is not None and mark != _mark(records[:after][after - 1 :])
+    start = 0 if is_rewritten else min(len(records), after)
+    portion = records[start : start + _PORTION]
+    lines = start + len(portion)
     return {
         **_describe(name, runs[name]),
-        "file": file,
+        "start": start,
         "lines": lines,
         "more": lines < len(records),
+        "mark": _mark(records[:lines][lines - 1 :]),
         "records": portion,
     }
+
+
+def _mark(last: Sequence[dict[str, Any]]) -> str:
+    """What tells a record from another in its place; of no record "0"."""
+    return sha256(json.dumps(last[0], sort_keys=True).encode()).hexdigest()[:16] if last else "0"
 
 
 def _line(value: str) -> int:

@@ -9,7 +9,7 @@ const NOT_METRICS = new Set(["step", "epoch", "split", "notes"]);
 const DASHES = ["", "7 4", "2 3", "9 3 2 3"];
 const SIZE = { width: 860, height: 340, left: 54, right: 14, top: 14, bottom: 44 };
 
-const state = { runs: [], chosen: new Set(), data: new Map(), metric: "loss", smooth: true, timer: null, active: false, box: null, shell: null, drawn: null, curves: null };
+const state = { runs: [], chosen: new Set(), data: new Map(), metric: "loss", smooth: true, timer: null, active: false, asking: false, again: false, box: null, shell: null, drawn: null, curves: null };
 
 /** Show the runs in `box`, and follow them until `hideRuns`. */
 export async function showRuns(box) {
@@ -23,8 +23,14 @@ export function hideRuns() {
   clearTimeout(state.timer);
 }
 
+/** Ask once, and again after a pause; what is asked meanwhile is asked when this is done, never at the same time. */
 async function refresh() {
   clearTimeout(state.timer);
+  if (state.asking) {
+    state.again = true;
+    return;
+  }
+  state.asking = true;
   const error = document.getElementById("runs-error");
   try {
     const { runs } = await request("v1/runs");
@@ -37,20 +43,20 @@ async function refresh() {
   } catch (problem) {
     showError(error, problem.message);
   }
-  if (state.active) state.timer = setTimeout(refresh, PAUSE);
+  state.asking = false;
+  if (state.active) state.timer = setTimeout(refresh, state.again ? 0 : PAUSE);
+  state.again = false;
 }
 
 /** Fetch what a run has written since the last time. */
 async function follow(name) {
-  let known = state.data.get(name) ?? { lines: 0, records: [], file: null };
+  let known = state.data.get(name) ?? { lines: 0, records: [], mark: null };
   for (let more = true; more;) {
-    const path = `v1/runs/${name.split("/").map(encodeURIComponent).join("/")}/metrics?after=`;
-    let part = await request(`${path}${known.lines}`);
-    if (known.file !== null && part.file !== known.file) {
-      known = { lines: 0, records: [], file: null };
-      part = await request(`${path}0`);
-    }
-    known = { lines: part.lines, records: known.records.concat(part.records), file: part.file, state: part.state };
+    const path = `v1/runs/${name.split("/").map(encodeURIComponent).join("/")}/metrics?after=${known.lines}`;
+    const part = await request(known.mark ? `${path}&mark=${known.mark}` : path);
+    // A run that was resumed from an earlier step starts again from its first line.
+    const before = part.start === known.lines ? known.records : [];
+    known = { lines: part.lines, records: before.concat(part.records), mark: part.mark };
     more = part.more;
   }
   state.data.set(name, known);
@@ -78,7 +84,7 @@ function draw() {
     const told = [...state.box.querySelectorAll("[data-run]")].find((node) => node.dataset.run === run.name);
     told?.replaceChildren(...progress(run));
   });
-  const drawn = JSON.stringify([shell, state.metric, state.smooth, state.curves.clientWidth, lines.map((name) => [state.data.get(name).lines, state.data.get(name).file])]);
+  const drawn = JSON.stringify([shell, state.metric, state.smooth, state.curves.clientWidth, lines.map((name) => [state.data.get(name).mark])]);
   if (drawn === state.drawn && state.curves.childElementCount) return;
   state.drawn = drawn;
   state.curves.replaceChildren(...[chart(lines), latest(lines, metrics)].filter(Boolean));
@@ -149,7 +155,8 @@ function chart(names) {
   const { width, height, left, right, top, bottom } = SIZE;
   const last = Math.max(1, ...points.map(([step]) => step));
   let [low, high] = [Math.min(...points.map((point) => point[1])), Math.max(...points.map((point) => point[1]))];
-  const margin = 0.06 * (high - low) || Math.abs(high) * 0.06 || 1;
+  const isFlat = high - low <= 1e-9 * Math.max(Math.abs(high), Math.abs(low)); // but for the rounding of means
+  const margin = isFlat ? Math.abs(high) * 0.06 || 1 : 0.06 * (high - low);
   [low, high] = [low - margin, high + margin];
   const x = (step) => left + (step / last) * (width - left - right);
   const y = (value) => height - bottom - ((Math.max(low, Math.min(high, value)) - low) / (high - low)) * (height - top - bottom);
@@ -193,9 +200,8 @@ function ticks(low, high) {
   const rough = (high - low) / 5;
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 2.5, 5, 10].map((factor) => factor * power).find((size) => size >= rough * 0.999);
-  const found = [];
-  for (let value = Math.ceil(low / step - 1e-9) * step; value <= high * (1 + 1e-9) + 1e-12; value += step) found.push(value);
-  return found;
+  const first = Math.ceil(low / step - 1e-9);
+  return Array.from({ length: Math.max(0, Math.floor(high / step + 1e-9) - first + 1) }, (_, index) => (first + index) * step);
 }
 
 function format(value) {
