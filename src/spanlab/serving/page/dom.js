@@ -40,7 +40,7 @@ export class Characters {
   }
 }
 
-export const percent = (share) => `${(100 * share).toFixed(share >= 0.1 || share === 0 ? 0 : 1)} %`;
+export const percent = (share) => (share > 0 && share < 0.001 ? "< 0.1 %" : `${(100 * share).toFixed(share >= 0.1 || share === 0 ? 0 : 1)} %`);
 export const signed = (value) => `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(2)}`;
 export const COLOURS = 8;
 
