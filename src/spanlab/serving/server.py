@@ -11,6 +11,7 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Callable
 from types import FrameType
 
 import uvicorn
@@ -28,12 +29,17 @@ _KEEP_ALIVE = 75
 class DrainingServer(uvicorn.Server):
     """uvicorn's server with our end."""
 
-    def __init__(self, config: uvicorn.Config, serving: Serving) -> None:
+    def __init__(self, config: uvicorn.Config, serving: Serving, on_ready: Callable[[], None]) -> None:
         super().__init__(config)
-        self._serving = serving
+        self._serving, self._on_ready = serving, on_ready
         self._signalled = 0.0
         self.received: signal.Signals | None = None
         """The signal that ended the server."""
+
+    @override
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._on_ready()
 
     @override
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
@@ -65,8 +71,8 @@ def listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-def run(app: FastAPI, listener: socket.socket) -> signal.Signals | None:
-    """Serve until a signal; gives it back when every accepted request is answered."""
+def run(app: FastAPI, listener: socket.socket, on_ready: Callable[[], None]) -> signal.Signals | None:
+    """Serve until a signal, which is given back when every accepted request is answered; `on_ready` is called first."""
     _log_to_stderr()
     serving: Serving = app.state.serving
     config = uvicorn.Config(
@@ -78,7 +84,7 @@ def run(app: FastAPI, listener: socket.socket) -> signal.Signals | None:
         lifespan="on",
         ws="none",
     )
-    server = DrainingServer(config, serving)
+    server = DrainingServer(config, serving, on_ready)
     server.run(sockets=[listener])
     return server.received
 
