@@ -13,7 +13,7 @@ from fastapi import FastAPI
 
 from spanlab.serving.app import create_app
 from spanlab.serving.served_model import ServedModel
-from spanlab.serving.server import listen
+from spanlab.serving.server import configure, listen
 from spanlab.serving.settings import ServeSettings
 from spanlab.serving.state import Serving
 
@@ -29,8 +29,7 @@ def listening(settings: ServeSettings, models: Sequence[ServedModel]) -> Iterato
 @contextmanager
 def listening_app(app: FastAPI) -> Iterator[Address]:
     with listen("127.0.0.1", 0) as listener:
-        config = uvicorn.Config(app, log_config=None, lifespan="on", timeout_graceful_shutdown=5)
-        server = uvicorn.Server(config)
+        server = uvicorn.Server(configure(app))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         try:

@@ -3,10 +3,10 @@
 import json
 import re
 import socket
-import time
 from collections.abc import Iterator
 from functools import partial
 
+import httpx2
 import pytest
 from starlette.testclient import TestClient
 
@@ -24,35 +24,28 @@ from tests.serving.listening import (
     send,
     wait_until,
 )
-from tests.serving.servers import MULTITASK, QUESTION, TEXT, RunningServer, running_server
+from tests.serving.servers import MULTITASK, QUESTION, TEXT
 
 JSON = {"Content-Type": "application/json"}
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[RunningServer]:
-    with running_server(MULTITASK, "--max-body-mb", 1, "--json-logs") as server:
-        yield server
+def test_a_body_that_is_too_large(models: tuple[ServedModel, ...]) -> None:
+    with listening(ServeSettings(max_body=1 << 20), models) as (host, port):
+        url = f"http://{host}:{port}"
+        for size in (1 << 20, 3 << 20):
+            answer = httpx2.post(f"{url}/v1/names", content=json.dumps("a" * size), headers=JSON)
+            assert answer.status_code == 413
+            assert answer.json()["error"]["code"] == "body_too_large"
+            assert "1,048,576 bytes" in answer.json()["error"]["message"]
+        assert httpx2.post(f"{url}/v1/names", content=_chunks(), headers=JSON).status_code == 413
+        assert httpx2.post(f"{url}/v1/who", json=QUESTION).status_code == 200
 
 
-def test_a_body_that_is_too_large(server: RunningServer) -> None:
-    for size in (1 << 20, 3 << 20):
-        body = json.dumps("a" * size)
-        with server.client() as client:
-            answer = client.post("/v1/names", content=body, headers=JSON)
-        assert answer.status_code == 413
-        assert answer.json()["error"]["code"] == "body_too_large"
-        assert "1,048,576 bytes" in answer.json()["error"]["message"]
-
-    def chunks() -> Iterator[bytes]:
-        yield b'"'
-        for _ in range(40):
-            yield b"a" * 65536
-        yield b'"'
-
-    with server.client() as client:
-        assert client.post("/v1/names", content=chunks(), headers=JSON).status_code == 413
-        assert client.post("/v1/who", json=QUESTION).status_code == 200
+def _chunks() -> Iterator[bytes]:
+    yield b'"'
+    for _ in range(40):
+        yield b"a" * 65536
+    yield b'"'
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""])
@@ -83,22 +76,25 @@ def test_headers_of_every_answer(client: TestClient, path: str) -> None:
     assert "server" not in answer.headers
 
 
-def test_the_log_has_no_text(server: RunningServer) -> None:
-    before = len(server.log)
-    with server.client() as client:
+@pytest.mark.parametrize("json_logs", [True, False])
+def test_the_log_has_no_text(
+    models: tuple[ServedModel, ...], caplog: pytest.LogCaptureFixture, json_logs: bool
+) -> None:
+    app = create_app(ServeSettings(json_logs=json_logs), models)
+    with caplog.at_level("INFO", "spanlab.serving"), TestClient(app) as client:
         client.post("/v1/names?secret=words", json={"text": "Ivan swam at sea"}, headers={"X-Request-ID": "logged-1"})
         client.post("/v1/names", json={"text": "Ivan swam at sea", "wrong": 1})
         client.get("/secret/Ivan")
-        for _ in range(100):
-            if len(server.log) >= before + 3:
-                break
-            time.sleep(0.05)
-    lines = [json.loads(line) for line in server.log[before:]]
-    assert [line["status"] for line in lines] == [200, 422, 404]
-    assert lines[0]["id"] == "logged-1"
-    assert lines[0]["route"] == "/v1/names"
-    assert lines[2]["route"] == "none"
-    assert not any("Ivan" in line or "secret" in line for line in server.log)
+    lines = [record.getMessage() for record in caplog.records if record.name == "spanlab.serving"]
+    assert len(lines) == 3
+    assert not any("Ivan" in line or "secret" in line for line in lines)
+    if json_logs:
+        read = [json.loads(line) for line in lines]
+        assert [line["status"] for line in read] == [200, 422, 404]
+        assert [line["route"] for line in read] == ["/v1/names", "/v1/names", "none"]
+        assert (read[0]["id"], read[0]["method"], read[0]["bytes"]) == ("logged-1", "POST", 27)
+    else:
+        assert lines[0].startswith("id=logged-1 method=POST route=/v1/names status=200 bytes=27 milliseconds=")
 
 
 def test_a_sender_that_is_too_slow(models: tuple[ServedModel, ...]) -> None:

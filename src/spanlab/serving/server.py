@@ -5,6 +5,7 @@ open a moment longer, since a connection that was made just before must get an a
 process at once.
 """
 
+import asyncio
 import logging
 import os
 import signal
@@ -17,6 +18,7 @@ from types import FrameType
 import uvicorn
 from fastapi import FastAPI
 from typing_extensions import override
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from spanlab.errors import InputError
 from spanlab.serving.state import Serving
@@ -24,6 +26,40 @@ from spanlab.serving.state import Serving
 _LINGER = 0.5
 """Seconds from the signal to the end of listening, at least."""
 _KEEP_ALIVE = 75
+
+
+class ImpatientProtocol(H11Protocol):
+    """uvicorn's protocol; it also closes connections on which the head of a request does not arrive in time."""
+
+    _head_timer: asyncio.TimerHandle | None = None
+
+    @override
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._await_head()
+
+    @override
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._stop_waiting()
+        else:
+            self._await_head()
+
+    @override
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def _await_head(self) -> None:
+        if self._head_timer is None and not self.transport.is_closing():
+            serving: Serving = self.config.app.state.serving  # type: ignore[union-attr]
+            self._head_timer = self.loop.call_later(serving.settings.body_timeout, self.timeout_keep_alive_handler)
+
+    def _stop_waiting(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
 
 
 class DrainingServer(uvicorn.Server):
@@ -71,20 +107,24 @@ def listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-def run(app: FastAPI, listener: socket.socket, on_ready: Callable[[], None]) -> signal.Signals | None:
-    """Serve until a signal, which is given back when every accepted request is answered; `on_ready` is called first."""
-    _log_to_stderr()
-    serving: Serving = app.state.serving
-    config = uvicorn.Config(
+def configure(app: FastAPI) -> uvicorn.Config:
+    """Uvicorn's settings for an application of `create_app`."""
+    return uvicorn.Config(
         app,
+        http=ImpatientProtocol,
+        ws="none",
+        lifespan="on",
         log_config=None,
         access_log=False,
         server_header=False,
         timeout_keep_alive=_KEEP_ALIVE,
-        lifespan="on",
-        ws="none",
     )
-    server = DrainingServer(config, serving, on_ready)
+
+
+def run(app: FastAPI, listener: socket.socket, on_ready: Callable[[], None]) -> signal.Signals | None:
+    """Serve until a signal, which is given back when every accepted request is answered; `on_ready` is called first."""
+    _log_to_stderr()
+    server = DrainingServer(configure(app), app.state.serving, on_ready)
     server.run(sockets=[listener])
     return server.received
 
@@ -97,4 +137,4 @@ def _log_to_stderr() -> None:
     logger.addHandler(handler)
     logger.setLevel(os.environ.get("SPANLAB_LOG_LEVEL", "INFO"))
     logger.propagate = False
-    logging.getLogger("uvicorn").setLevel("WARNING")
+    logging.getLogger("uvicorn").setLevel("ERROR")
