@@ -112,6 +112,7 @@ def configure(app: FastAPI) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         http=ImpatientProtocol,
+        loop="asyncio",  # the same on every machine, whatever else is installed
         ws="none",
         lifespan="on",
         log_config=None,
