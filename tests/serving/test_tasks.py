@@ -154,3 +154,10 @@ def test_two_folders_of_one_name(models: tuple[ServedModel, ...]) -> None:
     with TestClient(create_app(ServeSettings(), renamed)) as client:
         assert [one["id"] for one in client.get("/v1/models").json()["data"]] == ["m0", "m1"]
         assert client.post("/v1/who?model=m0", json=QUESTION).json()["answer"] == "Anna"
+
+
+def test_a_list_that_is_too_long(client: TestClient) -> None:
+    for path, body in (("/v1/names", [""] * 100_001), ("/embed", {"inputs": [""] * 100_001})):
+        answer = client.post(path, json=body)
+        assert answer.status_code == 422
+        assert "100,001" in answer.json()["error"]["message"]

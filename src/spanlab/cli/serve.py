@@ -85,8 +85,8 @@ def serve(
     with listen(host, port) as listener:
         app = _build(settings, models or [], chosen, device, precision)
         shown = f"[{host}]" if ":" in host else host
-        note(f"listening on http://{shown}:{listener.getsockname()[1]}")
-        received = run(app, listener)
+        address = f"http://{shown}:{listener.getsockname()[1]}"
+        received = run(app, listener, lambda: note(f"listening on {address}"))
     if received == signal.SIGINT:
         raise KeyboardInterrupt
 

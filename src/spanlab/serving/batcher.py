@@ -17,7 +17,7 @@ most, whose size the limit on bodies bounds.
 import asyncio
 import threading
 import time
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -74,10 +74,10 @@ class _Work:
 
 @dataclass(kw_only=True, eq=False)
 class _Piece:
-    """Samples that must be computed together, because tasks share their sequence; indices by task."""
+    """Samples that are computed together, because tasks share their sequence: the index of one by task."""
 
     work: _Work
-    indices: Mapping[str, Sequence[int]]
+    indices: Mapping[str, int]
     tokens: int
     windows: int
 
@@ -111,18 +111,21 @@ class Ticket:
 
 
 def _cut(work: _Work) -> Iterator[_Piece]:
-    """The pieces of samples: those that begin with the same sequence, of whatever task and example, in one."""
-    groups: dict[tuple[bytes, bytes], dict[str, list[int]]] = {}
-    tokens: dict[tuple[bytes, bytes], int] = {}
-    windows: dict[tuple[bytes, bytes], int] = {}
+    """The pieces of samples: a sample of each task that has one with the same first sequence.
+
+    A sequence that occurs several times in a task, as the windows of a text that repeats itself, is in as many pieces.
+    """
+    groups: dict[tuple[tuple[bytes, bytes], int], dict[str, int]] = {}
     for task, part in work.samples.items():
+        occurrences: Counter[tuple[bytes, bytes]] = Counter()
         for index, sample in enumerate(part):
             key = sequence_key(sample.sequences[0])
-            groups.setdefault(key, {}).setdefault(task, []).append(index)
-            tokens[key] = max(tokens.get(key, 0), sample.tokens)
-            windows[key] = max(windows.get(key, 0), len(sample.sequences))
-    for key, indices in groups.items():
-        yield _Piece(work=work, indices=indices, tokens=tokens[key], windows=windows[key])
+            groups.setdefault((key, occurrences[key]), {})[task] = index
+            occurrences[key] += 1
+    for indices in groups.values():
+        samples = [work.samples[task][index] for task, index in indices.items()]
+        tokens, windows = max(sample.tokens for sample in samples), max(len(sample.sequences) for sample in samples)
+        yield _Piece(work=work, indices=indices, tokens=tokens, windows=windows)
 
 
 class _Lane:
@@ -223,10 +226,9 @@ def _compute_pieces(pieces: Sequence[_Piece], batch_tokens: int) -> None:
     samples: dict[str, list[Sample]] = {}
     places: dict[str, list[tuple[_Work, int]]] = {}
     for number, piece in enumerate(pieces):
-        for task, indices in piece.indices.items():
-            part = piece.work.samples[task]
-            samples.setdefault(task, []).extend(replace(part[index], example=number) for index in indices)
-            places.setdefault(task, []).extend((piece.work, index) for index in indices)
+        for task, index in piece.indices.items():
+            samples.setdefault(task, []).append(replace(piece.work.samples[task][index], example=number))
+            places.setdefault(task, []).append((piece.work, index))
     outputs = predictor.compute(samples, batch_tokens=batch_tokens)
     for task, computed in outputs.items():
         for (work, index), output in zip(places[task], computed, strict=True):

@@ -14,6 +14,8 @@ from spanlab.strict_parsing import parse_json
 from spanlab.tasks.base import AnyTask
 from spanlab.tasks.formats.row import Row
 
+MOST_INPUTS = 100_000
+"""In one request: what is kept of each is many times as large as an empty text in the body."""
 SINGLE = "input"
 """The place of an input that came alone; those of a list are `input 0`, `input 1`, …"""
 
@@ -61,6 +63,9 @@ def read_texts(value: Any, where: str) -> tuple[list[str], bool]:  # noqa: ANN40
     """A text or a list of texts, and whether it was a list."""
     if isinstance(value, str):
         return [value], False
+    if isinstance(value, list) and len(value) > MOST_INPUTS:
+        message = f"a list of {len(value):,} texts; send at most {MOST_INPUTS:,} in one request"
+        raise RefusalError(422, "invalid_input", message, where=where)
     if not isinstance(value, list):
         message = f"'{where}' is {clip_repr(value)}; it must be a text or a list of texts"
         raise RefusalError(422, "invalid_input", message, where=where)
@@ -85,6 +90,9 @@ def read_inputs(body: bytes, task: AnyTask) -> Inputs:
     """The inputs of a task: one or a list, each an object or, where the task takes one text, a text."""
     value = parse_body(body)
     is_list = isinstance(value, list)
+    if is_list and len(value) > MOST_INPUTS:
+        message = f"a list of {len(value):,} inputs; send at most {MOST_INPUTS:,} in one request"
+        raise RefusalError(422, "invalid_input", message, where="body")
     rows, ids = [], []
     for index, item in enumerate(value if is_list else [value]):
         where = f"input {index}" if is_list else SINGLE

@@ -5,17 +5,20 @@ open a moment longer, since a connection that was made just before must get an a
 process at once.
 """
 
+import asyncio
 import logging
 import os
 import signal
 import socket
 import sys
 import time
+from collections.abc import Callable
 from types import FrameType
 
 import uvicorn
 from fastapi import FastAPI
 from typing_extensions import override
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from spanlab.errors import InputError
 from spanlab.serving.state import Serving
@@ -25,15 +28,54 @@ _LINGER = 0.5
 _KEEP_ALIVE = 75
 
 
+class ImpatientProtocol(H11Protocol):
+    """uvicorn's protocol; it also closes connections on which the head of a request does not arrive in time."""
+
+    _head_timer: asyncio.TimerHandle | None = None
+
+    @override
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._await_head()
+
+    @override
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._stop_waiting()
+        else:
+            self._await_head()
+
+    @override
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def _await_head(self) -> None:
+        if self._head_timer is None and not self.transport.is_closing():
+            serving: Serving = self.config.app.state.serving  # type: ignore[union-attr]
+            self._head_timer = self.loop.call_later(serving.settings.body_timeout, self.timeout_keep_alive_handler)
+
+    def _stop_waiting(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+
 class DrainingServer(uvicorn.Server):
     """uvicorn's server with our end."""
 
-    def __init__(self, config: uvicorn.Config, serving: Serving) -> None:
+    def __init__(self, config: uvicorn.Config, serving: Serving, on_ready: Callable[[], None]) -> None:
         super().__init__(config)
-        self._serving = serving
+        self._serving, self._on_ready = serving, on_ready
         self._signalled = 0.0
         self.received: signal.Signals | None = None
         """The signal that ended the server."""
+
+    @override
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._on_ready()
 
     @override
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
@@ -65,20 +107,25 @@ def listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-def run(app: FastAPI, listener: socket.socket) -> signal.Signals | None:
-    """Serve until a signal; gives it back when every accepted request is answered."""
-    _log_to_stderr()
-    serving: Serving = app.state.serving
-    config = uvicorn.Config(
+def configure(app: FastAPI) -> uvicorn.Config:
+    """Uvicorn's settings for an application of `create_app`."""
+    return uvicorn.Config(
         app,
+        http=ImpatientProtocol,
+        loop="asyncio",  # the same on every machine, whatever else is installed
+        ws="none",
+        lifespan="on",
         log_config=None,
         access_log=False,
         server_header=False,
         timeout_keep_alive=_KEEP_ALIVE,
-        lifespan="on",
-        ws="none",
     )
-    server = DrainingServer(config, serving)
+
+
+def run(app: FastAPI, listener: socket.socket, on_ready: Callable[[], None]) -> signal.Signals | None:
+    """Serve until a signal, which is given back when every accepted request is answered; `on_ready` is called first."""
+    _log_to_stderr()
+    server = DrainingServer(configure(app), app.state.serving, on_ready)
     server.run(sockets=[listener])
     return server.received
 
@@ -91,4 +138,4 @@ def _log_to_stderr() -> None:
     logger.addHandler(handler)
     logger.setLevel(os.environ.get("SPANLAB_LOG_LEVEL", "INFO"))
     logger.propagate = False
-    logging.getLogger("uvicorn").setLevel("WARNING")
+    logging.getLogger("uvicorn").setLevel("ERROR")
