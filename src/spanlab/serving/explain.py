@@ -3,7 +3,7 @@
 Both compute with a model in the lane of long work, and count as one input each.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
@@ -34,23 +34,8 @@ _ATTENTION = operation(
     {"text": _PASSAGE, "layer": 1, "head": 1},
     takes_model=True,
 )
-_ATTRIBUTION = operation(
-    "The share of every token in an answer, by integrated gradients",
-    {
-        "type": "object",
-        "properties": {
-            "task": _TEXT,
-            "input": {"type": "object"},
-            "answer": {"anyOf": [_TEXT, {"type": "integer"}]},
-            "steps": {"type": "integer", "minimum": 1, "maximum": 1000},
-        },
-        "required": ["task", "input"],
-        "additionalProperties": False,
-    },
-    {"type": "object"},
-    None,
-    takes_model=True,
-)
+_EXPLAINED = ("classification", "similarity", "qa")
+"""The tasks whose example in the description has an answer whatever the model is."""
 
 
 def explain_router(serving: Serving) -> APIRouter:
@@ -66,8 +51,32 @@ def explain_router(serving: Serving) -> APIRouter:
         return await serving.answer(request, _attribution(serving, request.query_params.get("model"), body))
 
     router.add_api_route("/v1/attention", attention, methods=["POST"], openapi_extra=_ATTENTION)
-    router.add_api_route("/v1/attribution", attribution, methods=["POST"], openapi_extra=_ATTRIBUTION)
+    router.add_api_route(
+        "/v1/attribution", attribution, methods=["POST"], openapi_extra=_describe_attribution(serving.models)
+    )
     return router
+
+
+def _describe_attribution(models: Sequence[ServedModel]) -> dict[str, Any]:
+    """What OpenAPI says, with an example of a task that is served."""
+    tasks = [(name, task) for model in models for name, task in model.tasks.items() if task.name in _EXPLAINED]
+    example = None
+    if tasks:
+        name, task = tasks[0]
+        example = {"task": name, "input": dict.fromkeys(task.shape.required, _PASSAGE)}
+    body = {
+        "type": "object",
+        "properties": {
+            "task": _TEXT,
+            "input": {"type": "object"},
+            "answer": {"anyOf": [_TEXT, {"type": "integer"}]},
+            "steps": {"type": "integer", "minimum": 1, "maximum": 1000},
+        },
+        "required": ["task", "input"],
+        "additionalProperties": False,
+    }
+    summary = "The share of every token in an answer, by integrated gradients"
+    return operation(summary, body, {"type": "object"}, example, takes_model=True)
 
 
 async def _attention(serving: Serving, model_name: str | None, body: bytes) -> Response:
