@@ -162,16 +162,7 @@ class QuestionAnswering(Task[QaExample, QaResult]):
     def empty_result(self, index: int, example: QaExample) -> QaResult:
         """No answer, for certain."""
         shared = empty_fields(index, example.id)
-        return QaResult(
-            **shared,
-            answer="",
-            start=None,
-            end=None,
-            score=1.0,
-            no_answer=True,
-            contexts=example.contexts,
-            question=example.question,
-        )
+        return QaResult(**shared, answer="", start=None, end=None, score=1.0, no_answer=True, contexts=example.contexts)
 
     @override
     def tune(
@@ -203,16 +194,7 @@ class QuestionAnswering(Task[QaExample, QaResult]):
     def missing_result(self, index: int, example: QaExample) -> QaResult:
         """Neither an answer nor "no answer": wrong whatever the gold answers are."""
         name = result_id(index, example.id)
-        return QaResult(
-            id=name,
-            answer="",
-            start=None,
-            end=None,
-            score=0.0,
-            no_answer=False,
-            contexts=example.contexts,
-            question=example.question,
-        )
+        return QaResult(id=name, answer="", start=None, end=None, score=0.0, no_answer=False, contexts=example.contexts)
 
     @override
     def score(self, examples: Sequence[QaExample], results: Sequence[QaResult]) -> Scores:
@@ -229,10 +211,8 @@ class QuestionAnswering(Task[QaExample, QaResult]):
         f1 = answer_scores(gold, result.answer, language=self._language([example])).f1
         if f1 == 100.0:
             return None
-        gold_text = " | ".join(dict.fromkeys(gold))
-        return Mistake(
-            badness=result.score * (1 - f1 / 100), shown=result.to_html(), gold=gold_text, predicted=result.answer
-        )
+        shown, gold_text = replace(result, question=example.question).to_html(), " | ".join(dict.fromkeys(gold))
+        return Mistake(badness=result.score * (1 - f1 / 100), shown=shown, gold=gold_text, predicted=result.answer)
 
     def _language(self, examples: Sequence[QaExample]) -> str:
         configured = self.config.language
