@@ -104,6 +104,9 @@ def test_ranking_by_vectors_where_there_is_no_such_task(client: TestClient, mode
     assert ranked[1]["score"] == pytest.approx(vectors[0] @ vectors[1], abs=1e-4)
     assert client.post("/rerank", json={"query": TEXT, "texts": []}).json() == []
     assert client.post("/rerank", json={"query": TEXT, "texts": TEXT}).status_code == 422
+    for name in ("multitask", "spanbert"):
+        empty = client.post(f"/rerank?model={name}", json={"query": TEXT, "texts": [TEXT, " "]})
+        assert (empty.status_code, empty.json()["error"]["where"]) == (422, "texts[1]")
 
 
 def test_tokens_with_their_offsets(client: TestClient, models: tuple[ServedModel, ...]) -> None:

@@ -6,11 +6,12 @@ import shutil
 import subprocess
 
 import pytest
+import yaml
 
 from spanlab.serving.served_model import load_served
 from spanlab.serving.settings import ServeSettings
 from tests.docs.blocks import ROOT, blocks_of
-from tests.docs.shell import commands_of
+from tests.docs.shell import commands_of, parse_command
 from tests.serving.listening import listening
 from tests.serving.servers import DATA, SPANBERT
 
@@ -32,3 +33,18 @@ def test_the_commands_of_the_page_get_answers() -> None:
             assert done.returncode == 0, (command, done.stderr)
             assert done.stdout[:1] in "[{"
             assert '"error": {' not in done.stdout
+
+
+def test_the_files_for_containers_name_what_exists() -> None:
+    described = yaml.safe_load((ROOT / "deploy" / "compose.yaml").read_text())
+    words = [
+        word.replace("${MODEL:-spanbert-mini-en}", "MODEL") for word in described["services"]["spanlab"]["command"]
+    ]
+    parse_command(shlex.join(["spanlab", "serve", *words]))
+    target = described["services"]["spanlab"]["build"]["target"]
+    assert f"FROM base AS {target}" in (ROOT / "Dockerfile").read_text()
+    scraped = yaml.safe_load((ROOT / "deploy" / "prometheus.yml").read_text())["scrape_configs"][0]
+    assert scraped["static_configs"][0]["targets"] == ["spanlab:8000"]
+    (secret,) = described["secrets"]
+    assert words[words.index("--api-key-file") + 1] == scraped["authorization"]["credentials_file"]
+    assert scraped["authorization"]["credentials_file"] == f"/run/secrets/{secret}"

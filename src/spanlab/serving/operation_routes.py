@@ -1,6 +1,9 @@
 """What operators ask a server: whether it lives, whether it is ready, and its metrics."""
 
+from typing import Any
+
 from fastapi import APIRouter, Response
+from fastapi.responses import PlainTextResponse
 
 from spanlab.serving.refusals import RefusalError
 from spanlab.serving.state import Serving
@@ -25,6 +28,7 @@ def operation_router(serving: Serving) -> APIRouter:
         return Response(serving.metrics.to_text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     router.add_api_route("/health/live", live, methods=["GET"])
-    router.add_api_route("/health/ready", ready, methods=["GET"])
-    router.add_api_route("/metrics", metrics, methods=["GET"])
+    ending: dict[int | str, dict[str, Any]] = {503: {"description": "The server is about to end."}}
+    router.add_api_route("/health/ready", ready, methods=["GET"], responses=ending)
+    router.add_api_route("/metrics", metrics, methods=["GET"], response_class=PlainTextResponse)
     return router

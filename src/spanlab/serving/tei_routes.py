@@ -148,6 +148,9 @@ async def _rerank(serving: Serving, model: ServedModel, body: bytes) -> Response
     if not isinstance(texts, list):
         raise RefusalError(422, "invalid_input", f"'texts' is {clip_repr(texts)}; it must be a list", where="texts")
     texts, _ = read_texts(texts, "texts")
+    for where, text in [("query", query), *((f"texts[{index}]", text) for index, text in enumerate(texts))]:
+        if not text.strip():
+            raise RefusalError(422, "invalid_input", f"'{where}' is empty: it has no score", where=where)
     read_flag(values, "raw_scores", default=False)
     with_text = read_flag(values, "return_text", default=False)
     scores = await _scores(serving, model, query, texts)
