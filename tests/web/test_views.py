@@ -8,8 +8,13 @@ import pytest
 from tests.serving.servers import TEXT, RunningServer
 from tests.web.browsing import LONG, Visit
 
-WINDOWS = [("light", 1280), ("dark", 1280), ("light", 375), ("dark", 375)]
-every_window = pytest.mark.parametrize("visit", WINDOWS, indirect=True, ids=[f"{t}-{w}" for t, w in WINDOWS])
+WINDOWS = [
+    pytest.param(("light", 1280), id="light-1280"),
+    pytest.param(("dark", 375), id="dark-375"),
+    pytest.param(("dark", 1280), id="dark-1280", marks=pytest.mark.slow),
+    pytest.param(("light", 375), id="light-375", marks=pytest.mark.slow),
+]
+every_window = pytest.mark.parametrize("visit", WINDOWS, indirect=True)
 
 
 def post(server: RunningServer, path: str, body: Any) -> Any:
