@@ -38,6 +38,12 @@ PYTHON = {
         "spanlab.tasks.result.Scores",
         "spanlab.inference.fill.Filler",
     ),
+    "Serving": (
+        "spanlab.serving.app.create_app",
+        "spanlab.serving.settings.ServeSettings",
+        "spanlab.serving.served_model.load_served",
+        "spanlab.serving.served_model.ServedModel",
+    ),
     "Encoders": (
         "spanlab.Encoder",
         "spanlab.encoder.model.EncoderOutput",

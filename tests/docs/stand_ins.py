@@ -27,7 +27,7 @@ TEXT_FILES = ("texts.txt", "mine.txt", "my.txt")
 CORPORA = ("corpus", "corpora/mine", "corpora/legal", "corpora/web", "corpora/books")
 TOKENIZERS = ("tokenizer", "tokenizers/mine")
 MODELS = ("MODEL", "bert-base-cased", "minilm", "spanbert-mini-en", "runs/first", "runs/novels", "runs/legal")
-TASK_MODELS = {"COREF_MODEL": "coref"}
+TASK_MODELS = {"COREF_MODEL": "coref", "TASK_MODEL": "classification"}
 TABLES = {"dev.tsv": "classification", "sst2": "classification", "rte": "similarity", "conll": "ner"}
 """Labelled files under the names of public sets, with sentences of the almanac in them."""
 TASK_LIST = [

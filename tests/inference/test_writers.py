@@ -21,6 +21,8 @@ from spanlab.tasks.ner.data import Entity, NerResult
 from spanlab.tasks.qa.data import QaResult
 from spanlab.tasks.relation.data import RelationResult, ScoredRelation
 from spanlab.tasks.scoring import score_files
+from tests.cli.run import run_here
+from tests.compat.test_folders_written_before import DATA
 from tests.tasks.relation.test_triples import CLUSTERS, RESULT, TEXT
 
 STATEMENT = re.compile(
@@ -244,3 +246,52 @@ def test_no_number_is_without_meaning(number: float) -> None:
 def test_half_of_a_surrogate_pair_is_escaped() -> None:
     text = text_of("json", "classification", [labelled("\ud83d")])
     assert json.loads(text.encode("utf-8"))["id"] == "\ud83d"
+
+
+def test_html_is_one_page_with_every_result_and_nothing_that_is_not_escaped() -> None:
+    sentence = "<b>Anna</b> & co"
+    entity = Entity(start=3, end=7, label="<i>", text="Anna", score=0.9)
+    named = NerResult(id="<1>", spans=(entity,), source=sentence)
+    page = text_of("html", "ner", [named, {"names": named, "kind": replace(labelled("b"), truncated=True)}])
+    assert page.startswith("<!doctype html>")
+    assert page.endswith("</main></body></html>\n")
+    assert page.count("<article>") == page.count("</article>") == 2
+    assert "<h2>&lt;1&gt;</h2>" in page
+    assert "<h3>names</h3>" in page
+    assert page.count("truncated") == 1
+    assert "&lt;b&gt;" in page
+    assert "<b>Anna" not in page
+    assert "<i>" not in page
+    assert "http" not in page  # nothing from elsewhere
+    assert text_of("html", "ner", []).count("<article>") == 0
+
+
+def test_notebooks_show_a_result_with_its_text() -> None:
+    shown = replace(labelled(), source="a <b> text")._repr_html_()
+    assert "a &lt;b&gt; text" in shown
+    assert "good" in shown
+    answer = QaResult(
+        id="0", answer="", start=None, end=None, score=1.0, no_answer=True, contexts=("Dark.",), question="Who?"
+    )
+    assert "Who?" in answer._repr_html_()
+    assert "no answer" in answer._repr_html_()
+    assert "Dark." in answer._repr_html_()
+
+
+def test_predict_writes_a_page_beside_the_results(tmp_path: Path) -> None:
+    page, texts, out = tmp_path / "page.html", tmp_path / "texts.txt", tmp_path / "out.jsonl"
+    texts.write_text("Anna sold the flour.\nThe <mayor> swam.\n", encoding="utf-8")
+    arguments = ["predict", str(DATA / "tasks" / "multitask"), "--task", "topics,names", "--input", str(texts)]
+    told = run_here(*arguments, "--html", str(page), "--json").stdout
+    assert len(told.splitlines()) == 2
+    shown = page.read_text(encoding="utf-8")
+    assert shown.count("<article>") == 2
+    assert shown.count("<h3>names</h3>") == 2
+    assert "&lt;mayor&gt;" in shown
+    again = run_here(*arguments, "--html", str(page))
+    assert again.returncode == 2
+    assert "file exists" in again.stderr
+    assert run_here(*arguments, "--html", str(page), "--overwrite", "--output", str(out)).returncode == 0
+    resumed = run_here(*arguments, "--html", str(tmp_path / "b.html"), "--output", str(tmp_path / "c"), "--resume")
+    assert resumed.returncode == 2
+    assert "--html needs the results of all inputs" in resumed.stderr

@@ -12,7 +12,7 @@ import torch
 
 from spanlab.encoder import Encoder, TransformerEncoder, preset
 from spanlab.errors import InputError
-from spanlab.report.attention import attention_of, attention_page, draw_head, look_at_attention
+from spanlab.report.attention import attention_of, draw_head, look_at_attention
 from spanlab.report.masks import ShownToken, draw_objectives, longest_span
 from spanlab.text import Tokenizer
 
@@ -96,7 +96,8 @@ def test_attention_is_that_of_the_encoder(tiny_model: Path) -> None:
     assert len(report.tokens) == len(ids)
     told = re.findall(r"<title>([\d.]+)</title></rect>", draw_head(report, 2, 3))
     assert told == [f"{weight:.2f}" for weight in report.head(2, 3).ravel()]
-    assert attention_page(report).count("<figure>") == encoder.config.layers * encoder.config.heads
+    assert [report.tokens[index + 1] for index, (start, _) in enumerate(report.spans[1:-1]) if start == 0] == ["the"]
+    assert report.spans[0] == report.spans[-1] == (0, 0)
 
 
 def test_attention_leaves_the_encoder_as_it_was(tiny_model: Path) -> None:

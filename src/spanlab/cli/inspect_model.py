@@ -75,12 +75,14 @@ def attention(
 
     Example: spanlab inspect attention MODEL "The miller sold his flour because it was fresh." --layer 4 --head 2
     """
-    from spanlab.report.attention import attention_page, look_at_attention
+    from spanlab.report.attention import look_at_attention
 
     report = look_at_attention(model, text)
     weights_TT = report.head(layer, head)
     if html is not None:
-        write_atomically(html, attention_page(report).encode())
+        from spanlab.serving.attention_page import attention_page
+
+        write_atomically(html, attention_page(report, text, layer=layer, head=head).encode("utf-8", "backslashreplace"))
         note(f"wrote {html}")
     if as_json:
         print_json({"tokens": report.tokens, "layer": layer, "head": head, "weights": weights_TT.tolist()})

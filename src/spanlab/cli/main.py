@@ -34,6 +34,7 @@ from spanlab.cli import (
     push,
     quickstart,
     score,
+    serve,
     tokenizer,
 )
 from spanlab.cli.messages import explain_usage, find_command, in_words_of
@@ -78,6 +79,7 @@ app.command("pretrain", epilog=_RECIPES)(pretrain.pretrain)
 app.command("push")(push.push)
 app.command("quickstart")(quickstart.quickstart)
 app.command("score")(score.score)
+app.command("serve")(serve.serve)
 app.add_typer(almanac.app, name="almanac")
 app.add_typer(data.app, name="data")
 app.add_typer(inspect.app, name="inspect")

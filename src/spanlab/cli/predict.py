@@ -32,8 +32,8 @@ def predict(
         str | None,
         typer.Option(
             "--format",
-            help="json, text; ner: redacted, conll2003; coref: resolved, conll2012; qa: squad; relation: triples-csv, "
-            "triples-nt.",
+            help="json, text, html; ner: redacted, conll2003; coref: resolved, conll2012; qa: squad; relation: "
+            "triples-csv, triples-nt.",
             show_default="json to files, text to the terminal",
         ),
     ] = None,
@@ -53,6 +53,7 @@ def predict(
         Path | None, typer.Option(help="Also write relations as triples with their sources: .csv or .nt.")
     ] = None,
     coref: Annotated[str | None, typer.Option(help="Coreference model that joins the entities of --triples.")] = None,
+    html: Annotated[Path | None, typer.Option("--html", help="Also write a page with every result drawn.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object for each input.")] = False,
 ) -> None:
     """Predict every example of a file, in order.
@@ -78,14 +79,16 @@ def predict(
         task_name = "several" if joint else predictor.model.tasks[names[0]].name
         output_format = _choose_format(task_name, output, format_, redact=redact, resolve=resolve)
         beside = _choose_triples(task_name, triples, coref, resume=resume, overwrite=overwrite)
+        page = _choose_page(html, resume=resume, overwrite=overwrite)
         shape = joint_shape([predictor.model.tasks[name].shape for name in names])
         column_names = split_columns(columns) or _remembered_columns(predictor, source, names)
         rows = read_rows(source, shape, column_names)
         if task == "all":
             rows = map(row_with_context, rows)
         if file is not None:
+            resumable = output_format.record is not None and beside is None and page is None
             made_by = describe_maker(predictor, names, output_format.name, batch_tokens)
-            file.begin(made_by, model, resumable=output_format.record is not None and beside is None)
+            file.begin(made_by, model, resumable=resumable)
             rows = file.skip_done(rows)
         total, first = count_rows(source, shape, column_names), 0 if file is None else file.done
         with InputProgress("predict", total, first) as progress:
@@ -100,6 +103,8 @@ def predict(
             if beside is not None and triples is not None:
                 results = add_clusters(results, load(coref, device=device)) if coref is not None else results
                 results = write_beside(beside, results, triples)
+            if page is not None and html is not None:
+                results = write_beside(page, results, html)
             if file is None:
                 _print(output_format.texts(results, readable=not as_json and format_ is None), progress)
             else:
@@ -198,3 +203,14 @@ def _choose_triples(
     if triples.exists() and not overwrite:
         raise InputError("file exists", path=triples, fix="use another --triples, or --overwrite")
     return beside
+
+
+def _choose_page(html: Path | None, *, resume: bool, overwrite: bool) -> OutputFormat | None:
+    """The format of `--html`; raises before anything is computed if the page cannot be written."""
+    if html is None:
+        return None
+    if resume:
+        raise InputError("--html needs the results of all inputs", fix="leave out --resume")
+    if html.exists() and not overwrite:
+        raise InputError("file exists", path=html, fix="use another --html, or --overwrite")
+    return find_format("html", "", option="--html")

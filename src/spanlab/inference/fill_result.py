@@ -1,6 +1,7 @@
 """The result of filling masks: candidates for every mask by each head, and fillings of every run of masks."""
 
 from dataclasses import dataclass
+from html import escape
 from typing import Any, Literal
 
 from spanlab.config import to_mapping
@@ -74,3 +75,18 @@ class FillResult:
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
         return to_mapping(self)
+
+    def to_html(self) -> str:
+        """The text with every run of masks filled by its best filling, everything escaped."""
+        html, done = "", 0
+        for run in self.runs:
+            # Both heads together, where there are two, come last.
+            best = [fillings[0].text for fillings in run.fillings.values() if fillings][-1:]
+            html += f"{escape(self.text[done : run.start])}<mark>{escape(''.join(best))}</mark>"
+            done = run.end
+        notes = "".join(f"<li>{escape(note)}</li>" for note in self.notes)
+        return f"<p>{html}{escape(self.text[done:])}</p>" + (f"<ul>{notes}</ul>" if notes else "")
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return self.to_html()

@@ -24,13 +24,17 @@ from spanlab.tasks.formats.reading import fitting_columns, given_fields
 from spanlab.tasks.formats.row import Row, joint_shape
 from spanlab.tasks.model import ALL, TaskModel, windower_for
 from spanlab.tasks.network import MultiTaskNetwork
-from spanlab.tasks.predict import compute_outputs, embed_texts, group_by_example
+from spanlab.tasks.predict import TokenSumHead, compute_outputs, embed_texts, group_by_example
 from spanlab.tasks.result import Result, Scores
+from spanlab.tasks.sample import Sample
 from spanlab.tasks.unknown_tokens import UnknownTokens
+from spanlab.tasks.windows import Windower
 from spanlab.training.distributed import ProcessContext
 
 Input = str | tuple[str, ...] | Mapping[str, Any]
 BATCH_TOKENS = 16384
+EMBEDDING = "embedding/"
+"""In place of a task's name: the sum of each window's hidden states. No task can have this name."""
 Progress = Callable[[float], None]
 """Is told how many more inputs are computed, fractions included."""
 PORTION = 2048
@@ -50,12 +54,22 @@ class PredictedPortion:
         return PredictedPortion(rows=self.rows, results=[result[name] for result in self.results])
 
 
+@dataclass(frozen=True, kw_only=True)
+class EncodedRows:
+    """Rows with their examples and samples by task; `Sample.example` is the index of the row."""
+
+    rows: Sequence[Row]
+    examples: Mapping[str, Sequence[Any]]
+    samples: Mapping[str, Sequence[Sample]]
+
+
 class Predictor:
     """What `spanlab.load` returns. Many threads may use one at once: nothing shared is written to."""
 
     def __init__(self, model: TaskModel, process: ProcessContext) -> None:
         self.model, self.process = model, process
-        self._network = MultiTaskNetwork(model.encoder, model.heads, adapters=model.adapters).eval()
+        heads = {**model.heads, EMBEDDING: TokenSumHead()}
+        self._network = MultiTaskNetwork(model.encoder, heads, adapters=model.adapters).eval()
         self._idle_copies: list[MultiTaskNetwork] = []
 
     @property
@@ -156,35 +170,58 @@ class Predictor:
         Texts that the tokenizer hardly knows are counted in `unknown`; without it, they are a warning at the end.
         """
         tally = UnknownTokens(self.model.tokenizer) if unknown is None else unknown
-        tasks_by_name = {name: self.model.tasks[self.model.name_of(name)] for name in tasks}
+        names = [self.model.name_of(name) for name in tasks]
         for portion in portions(map(readable_row, rows)):
-            examples, samples = {}, {}
-            for name, task in tasks_by_name.items():
-                examples[name] = [task.read(row, labelled=False) for row in portion]
-                windower = self.model.windower(name)
-                samples[name] = encode_inputs(task, examples[name], portion, windower)
-            tally.add_rows(portion, samples[tasks[0]])
-            with self._own_network() as network:
-                outputs = compute_outputs(
-                    network,
-                    samples,
-                    batch_tokens=batch_tokens,
-                    process=self.process,
-                    on_share=_by_share(progress, len(portion)),
-                )
-            for name in tasks_by_name:
-                check_outputs(portion, samples[name], outputs[name])
-            results = {
-                name: group_by_example(examples[name], samples[name], outputs[name]).decode(task, first=first)
-                for name, task in tasks_by_name.items()
-            }
-            for name in tasks_by_name:
-                check_results(portion, results[name])
-            by_row = [{name: results[name][index] for name in tasks_by_name} for index in range(len(portion))]
+            encoded = self.encode_rows(portion, tasks=names)
+            tally.add_rows(portion, encoded.samples[names[0]])
+            outputs = self.compute(
+                encoded.samples, batch_tokens=batch_tokens, on_share=_by_share(progress, len(portion))
+            )
+            results = self.decode(encoded, outputs, first=first)
+            by_row = [{name: results[name][index] for name in names} for index in range(len(portion))]
             yield PredictedPortion(rows=portion, results=by_row)
             first += len(portion)
         if unknown is None:
             _warn(tally)
+
+    # ---- the three steps of a prediction, for callers that batch the windows of several inputs themselves
+
+    def encode_rows(self, rows: Sequence[Row], *, tasks: Sequence[str]) -> "EncodedRows":
+        """The examples and samples of rows for each task; the first row with a problem raises its error."""
+        examples = {name: [self.model.tasks[name].read(row, labelled=False) for row in rows] for name in tasks}
+        samples = {
+            name: encode_inputs(self.model.tasks[name], examples[name], rows, self.model.windower(name))
+            for name in tasks
+        }
+        return EncodedRows(rows=rows, examples=examples, samples=samples)
+
+    def compute(
+        self,
+        samples: Mapping[str, Sequence[Sample]],
+        *,
+        batch_tokens: int = BATCH_TOKENS,
+        on_share: Progress = lambda share: None,
+    ) -> dict[str, list[Any]]:
+        """The output of each task's head, or of `EMBEDDING`, for each sample, in order."""
+        with self._own_network() as network:
+            return compute_outputs(network, samples, batch_tokens=batch_tokens, process=self.process, on_share=on_share)
+
+    def generates(self, task: str) -> bool:
+        """Whether the task runs the encoder once per token, so that its inputs take long however short they are."""
+        return self._network.head(task).generates
+
+    def decode(
+        self, encoded: "EncodedRows", outputs: Mapping[str, Sequence[Any]], *, first: int = 0
+    ) -> dict[str, list[Result]]:
+        """The results by task; rows without an id are numbered from `first`."""
+        results = {}
+        for name, samples in encoded.samples.items():
+            check_outputs(encoded.rows, samples, outputs[name])
+            grouped = group_by_example(encoded.examples[name], samples, outputs[name])
+            results[name] = grouped.decode(self.model.tasks[name], first=first)
+        for name in encoded.samples:
+            check_results(encoded.rows, results[name])
+        return results
 
     def encode(
         self,
@@ -196,7 +233,7 @@ class Predictor:
     ) -> NDArray[np.float32]:
         """(texts, width) unit vectors, whose dot products are cosine similarities; (width,) for a single text."""
         items = [texts] if isinstance(texts, str) else list(texts)
-        windower = windower_for(self.model.encoder, self.model.tokenizer, data or self._window())
+        windower = self.embedding_windower(data)
         unknown = UnknownTokens(self.model.tokenizer)
         rows = (Row(values={"text": text}) for text in items)
         parts = [
@@ -216,6 +253,12 @@ class Predictor:
         vectors = np.concatenate(parts) if parts else np.zeros((0, width), np.float32)
         check_rows(vectors)
         return vectors[0] if isinstance(texts, str) else vectors
+
+    def embedding_windower(self, data: TaskDataConfig | None = None) -> Windower:
+        """How texts are cut to be embedded: by `data`, the settings of the model's only task, or the defaults."""
+        tasks = list(self.model.tasks.values())
+        window = data or (tasks[0].config.data if len(tasks) == 1 else TaskDataConfig())
+        return windower_for(self.model.encoder, self.model.tokenizer, window)
 
     def evaluate(
         self,
@@ -270,11 +313,6 @@ class Predictor:
             yield network
         finally:
             self._idle_copies.append(network)
-
-    def _window(self) -> TaskDataConfig:
-        """The window settings that texts are embedded with: those of the model's only task, or the defaults."""
-        tasks = list(self.model.tasks.values())
-        return tasks[0].config.data if len(tasks) == 1 else TaskDataConfig()
 
 
 def _warn(unknown: UnknownTokens) -> None:

@@ -12,6 +12,7 @@ item per result, to be written to a file or printed. A new format is a function 
 | conll2003 | ner | a word and its IOB2 tag per line, a blank line after each text; of nested entities the outer ones |
 | conll2012 | coref | documents in the columns of CoNLL-2012 |
 | squad | qa | SQuAD's prediction file, `{id: answer}` |
+| html | all | one page with every result drawn on its text |
 | triples-csv | relation | one row per relation, with its source; text that a spreadsheet would run is quoted |
 | triples-nt | relation | a graph in N-Triples: equal names of one type are one node, each relation has its source |
 
@@ -26,6 +27,7 @@ from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, fields, replace
+from html import escape
 from itertools import count, islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -54,6 +56,18 @@ _LABEL = "<http://www.w3.org/2000/01/rdf-schema#label>"
 _SOURCE = "<http://purl.org/dc/terms/source>"
 _DOUBLE = "<http://www.w3.org/2001/XMLSchema#double>"
 _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"})
+
+_PAGE_BEGIN = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Results</title><style>
+:root { color-scheme: light dark; }
+body { font: 17px/1.6 system-ui, sans-serif; margin: 2rem auto; padding: 0 1rem; max-width: 50rem; }
+h2, h3 { font-size: .8rem; font-weight: 600; opacity: .65; margin: 0 0 .4rem; }
+h3 { margin-top: 1rem; }
+article { border-top: 1px solid #8884; padding: 1.2rem 0; overflow-wrap: anywhere; }
+td { padding: .1rem .8rem .1rem 0; vertical-align: middle; }
+</style></head><body><main>
+"""
 
 Record = dict[str, Any]
 
@@ -201,6 +215,22 @@ def write_squad(results: "Iterable[QaResult]") -> Iterator[str]:
     yield "{}\n" if separator == "{" else "}\n"
 
 
+def write_html(results: "Iterable[Result | Mapping[str, Result]]") -> Iterator[str]:
+    """A self-contained page: each result under its id, and those of several tasks under their names."""
+    yield _PAGE_BEGIN
+    for result in results:
+        by_task = result if isinstance(result, Mapping) else {"": result}
+        first = next(iter(by_task.values()))
+        drawn = "".join(
+            f"{f'<h3>{escape(name)}</h3>' if name else ''}{part.to_html()}" for name, part in by_task.items()
+        )
+        truncated = (
+            "<p><em>some of the text was truncated</em></p>" if any(r.truncated for r in by_task.values()) else ""
+        )
+        yield f"<article><h2>{escape(first.id)}</h2>{truncated}{drawn}</article>\n"
+    yield "</main></body></html>\n"
+
+
 def write_triples_csv(results: "Iterable[RelationResult]") -> Iterator[str]:
     """A table with a header, one row per occurrence of a relation."""
     from spanlab.tasks.relation.triples import Triple, document_triples
@@ -275,6 +305,7 @@ FORMATS: tuple[OutputFormat, ...] = (
     OutputFormat("conll2003", ("ner",), write=write_conll_2003),
     OutputFormat("conll2012", ("coref",), write=write_conll_2012),
     OutputFormat("squad", ("qa",), write=write_squad),
+    OutputFormat("html", (), write=write_html),
     OutputFormat("triples-csv", ("relation",), write=write_triples_csv),
     OutputFormat("triples-nt", ("relation",), write=write_triples_nt),
 )

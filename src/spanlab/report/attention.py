@@ -1,16 +1,15 @@
 """Attention weights of a model on a text, head by head.
 
-What enters is a model and a text; what leaves are the weights as arrays, one head as an SVG, or all of them as a
-self-contained page. Rows are queries, columns are keys; every row sums to one. A head shows where a layer attends,
-not why the model decides as it does.
+What enters is a model and a text; what leaves are the weights as arrays, or one head as JSON or as an SVG. Rows are
+queries, columns are keys; every row sums to one. A head shows where a layer attends, not why the model decides as it
+does.
 
 Shapes: L layers, H heads, T tokens.
 """
 
-from base64 import b64encode
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,7 +18,7 @@ from numpy.typing import NDArray
 from spanlab.encoder import Encoder, load_model
 from spanlab.encoder.layers import evaluating
 from spanlab.errors import InputError
-from spanlab.report.svg import FAINT, INK, PALE, picture, width_of, words
+from spanlab.report.svg import FAINT, PALE, picture, width_of, words
 from spanlab.text import Tokenizer
 
 Weights = NDArray[np.float32]
@@ -33,6 +32,24 @@ class AttentionReport:
     title: str
     tokens: tuple[str, ...]
     weights_LHTT: Weights
+    spans: tuple[tuple[int, int], ...] = ()
+    """The characters of the text that each token stands for; (0, 0) for special tokens."""
+
+    def to_dict(self, layer: int, head: int) -> dict[str, Any]:
+        """One head for JSON, with the tokens and the size of the model."""
+        weights_TT = self.head(layer, head)
+        layers, heads = self.weights_LHTT.shape[:2]
+        return {
+            "tokens": [
+                {"token": token, "start": start, "end": end}
+                for token, (start, end) in zip(self.tokens, self.spans, strict=True)
+            ],
+            "layers": layers,
+            "heads": heads,
+            "layer": layer,
+            "head": head,
+            "weights": weights_TT.astype(np.float64).round(4).tolist(),
+        }
 
     def head(self, layer: int, head: int) -> Weights:
         """(T, T) of one head, both counted from 1."""
@@ -50,10 +67,18 @@ def look_at_attention(folder_or_id: str | Path, text: str) -> AttentionReport:
     return attention_of(model.encoder, Tokenizer.load(model.folder), text, title=str(folder_or_id))
 
 
-def attention_of(encoder: Encoder, tokenizer: Tokenizer, text: str, *, title: str = "") -> AttentionReport:
-    """The attention of an encoder in memory on a text."""
-    ids = [tokenizer.cls_id, *tokenizer.encode(text).ids.tolist(), tokenizer.sep_id]
-    limit = encoder.config.max_positions
+def attention_of(
+    encoder: Encoder, tokenizer: Tokenizer, text: str, *, title: str = "", longest: int | None = None
+) -> AttentionReport:
+    """The attention of an encoder in memory on a text of at most `longest` tokens, special ones included."""
+    tokens = tokenizer.encode(text)
+    first, last = ([] if special is None else [special] for special in (tokenizer.cls_id, tokenizer.sep_id))
+    ids = [*first, *tokens.ids.tolist(), *last]
+    if not ids:
+        raise InputError("the text has no token", fix="give a text")
+    inner = zip(tokens.starts.tolist(), tokens.ends.tolist(), strict=True)
+    spans = (*[(0, 0)] * len(first), *inner, *[(0, 0)] * len(last))
+    limit = encoder.config.max_positions if longest is None else min(longest, encoder.config.max_positions)
     if len(ids) > limit:
         raise InputError(f"the text has {len(ids)} tokens; the model takes {limit}", fix="give a shorter text")
     with torch.inference_mode(), evaluating(encoder):
@@ -61,7 +86,8 @@ def attention_of(encoder: Encoder, tokenizer: Tokenizer, text: str, *, title: st
     if output.attentions is None:
         raise InputError(f"an encoder of the architecture {encoder.config.architecture} has no attention weights")
     weights = torch.stack([layer[0] for layer in output.attentions]).float().cpu().numpy()
-    return AttentionReport(title=title, tokens=tuple(tokenizer.vocabulary[i] for i in ids), weights_LHTT=weights)
+    names = tuple(tokenizer.vocabulary[i] for i in ids)
+    return AttentionReport(title=title, tokens=names, weights_LHTT=weights, spans=spans)
 
 
 def draw_head(report: AttentionReport, layer: int, head: int) -> str:
@@ -90,29 +116,3 @@ def _shade(weight: float) -> str:
     light, dark = (tuple(int(colour[start : start + 2], 16) for start in (1, 3, 5)) for colour in (PALE, "#173f80"))
     mixed = (round(a + (b - a) * share) for a, b in zip(light, dark, strict=True))
     return "#" + "".join(f"{value:02x}" for value in mixed)
-
-
-_STYLE = f"""
-body {{ font: 16px/1.6 system-ui, sans-serif; margin: 2rem auto; padding: 0 1rem; color: {INK}; max-width: 80rem; }}
-h1 {{ font-size: 1.4rem; }} .heads {{ display: flex; flex-wrap: wrap; gap: 1rem; }} figure {{ margin: 0; }}
-img {{ width: 20rem; border: 1px solid #ccd3db; }}
-"""
-
-
-def attention_page(report: AttentionReport) -> str:
-    """All heads as one self-contained HTML page, a row of pictures for each layer."""
-    layers, heads = report.weights_LHTT.shape[:2]
-    rows = []
-    for layer in range(1, layers + 1):
-        drawn = "".join(_figure(report, layer, head) for head in range(1, heads + 1))
-        rows.append(f'<h2>Layer {layer}</h2><div class="heads">{drawn}</div>')
-    return (
-        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>Attention: {escape(report.title)}</title>'
-        f"<style>{_STYLE}</style><h1>Attention: {escape(report.title)}</h1>"
-        f"<p>Rows are queries, columns are keys; every row sums to one.</p>{''.join(rows)}</html>\n"
-    )
-
-
-def _figure(report: AttentionReport, layer: int, head: int) -> str:
-    data = b64encode(draw_head(report, layer, head).encode()).decode()
-    return f'<figure><img alt="layer {layer}, head {head}" src="data:image/svg+xml;base64,{data}"></figure>'

@@ -123,14 +123,21 @@ class TaskAdapters(nn.Module):
         return bool(len(self.adapters)) or self.embedding_E is not None
 
     def encode(
-        self, encoder: Encoder, input_ids_N: Tensor, segment_ids_N: Tensor | None, lengths_B: Tensor
+        self,
+        encoder: Encoder,
+        input_ids_N: Tensor,
+        segment_ids_N: Tensor | None,
+        lengths_B: Tensor,
+        *,
+        embeds_NE: Tensor | None = None,
     ) -> EncoderOutput:
-        """The encoder's output with these adapters."""
+        """The encoder's output with these adapters; `embeds_NE`, if given, in place of the embedded ids."""
         inputs = {"token_type_ids": segment_ids_N, "lengths": lengths_B}
-        if self.embedding_E is None:
+        if self.embedding_E is None and embeds_NE is None:
             inputs["input_ids"] = input_ids_N
         else:
-            inputs["inputs_embeds"] = F.embedding(input_ids_N, encoder.word_table) + self.embedding_E
+            embeds_NE = F.embedding(input_ids_N, encoder.word_table) if embeds_NE is None else embeds_NE
+            inputs["inputs_embeds"] = embeds_NE if self.embedding_E is None else embeds_NE + self.embedding_E
         if not len(self.adapters):
             output: EncoderOutput = encoder(**inputs)
         else:

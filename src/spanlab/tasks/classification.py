@@ -105,10 +105,13 @@ class ClassificationResult(Result):
     """None, as is the score, if the text is empty."""
     score: float | None
     scores: Mapping[str, float] = field(default_factory=dict)
+    source: str = field(default="", metadata={"json": False})
+    """The text."""
 
     def to_html(self) -> str:
-        """The label, and a bar for every score."""
-        return f"<div class='classification'><b>{escape(self.label or '')}</b>{bars(self.scores)}</div>"
+        """The text, the label, and a bar for every score."""
+        label = f"<b>{escape(self.label or '')}</b>"
+        return f"<div class='classification'>{paragraph(self.source)}{label}{bars(self.scores)}</div>"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,10 +120,18 @@ class LabelSetResult(Result):
 
     labels: tuple[str, ...]
     scores: Mapping[str, float] = field(default_factory=dict)
+    source: str = field(default="", metadata={"json": False})
+    """The text."""
 
     def to_html(self) -> str:
-        """The labels, and a bar for every score."""
-        return f"<div class='classification'><b>{escape(', '.join(self.labels))}</b>{bars(self.scores)}</div>"
+        """The text, the labels, and a bar for every score."""
+        labels = f"<b>{escape(', '.join(self.labels))}</b>"
+        return f"<div class='classification'>{paragraph(self.source)}{labels}{bars(self.scores)}</div>"
+
+
+def paragraph(text: str) -> str:
+    """A text as an HTML paragraph with its line breaks; nothing for an empty text."""
+    return f"<p style='white-space:pre-wrap'>{escape(text)}</p>" if text else ""
 
 
 def bars(scores: Mapping[str, float]) -> str:
@@ -268,10 +279,10 @@ class Classification(Task[ClassificationExample, ClassificationResult | LabelSet
             scores = dict(zip(self.fitted.labels, logits_L.sigmoid().tolist(), strict=True))
             threshold = self.fitted.thresholds[_THRESHOLD]
             chosen = tuple(label for label, score in scores.items() if score > threshold)
-            return LabelSetResult(**shared, labels=chosen, scores=scores)
+            return LabelSetResult(**shared, labels=chosen, scores=scores, source=example.text)
         scores = dict(zip(self.fitted.labels, logits_L.softmax(dim=0).tolist(), strict=True))
         best = max(scores, key=scores.__getitem__)
-        return ClassificationResult(**shared, label=best, score=scores[best], scores=scores)
+        return ClassificationResult(**shared, label=best, score=scores[best], scores=scores, source=example.text)
 
     @override
     def empty_result(self, index: int, example: ClassificationExample) -> ClassificationResult | LabelSetResult:

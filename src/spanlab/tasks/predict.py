@@ -130,14 +130,16 @@ def _compute_shared(
     outputs: dict[str, dict[int, Any]] = {name: {} for name in samples}
     for indices in _shared_batches(samples, batch_tokens):
         chosen = {name: tuple(samples[name][i] for i in part) for name, part in indices.items()}
-        distinct = {_key(sequence): sequence for part in chosen.values() for sequence in _sequences(part)}
+        distinct = {sequence_key(sequence): sequence for part in chosen.values() for sequence in _sequences(part)}
         rows = {key: row for row, key in enumerate(distinct)}
         single = tuple(Sample(example=0, sequences=(sequence,)) for sequence in distinct.values())
         packed = pack_samples(SampleBatch(task="", samples=single), process.device)
         encoded = encode_samples(network.encoder, packed, max_tokens=batch_tokens)
         for name, part in chosen.items():
             batch = pack_samples(SampleBatch(task=name, samples=part), process.device)
-            selected = _select(network, encoded, batch, [rows[_key(sequence)] for sequence in batch.batch.sequences])
+            selected = _select(
+                network, encoded, batch, [rows[sequence_key(sequence)] for sequence in batch.batch.sequences]
+            )
             head = network.head(name)
             outputs[name].update(zip(indices[name], head.split(head(selected), batch), strict=True))
             on_batch(batch)
@@ -181,7 +183,7 @@ def _shared_batches(samples: SamplesByTask, batch_tokens: int) -> Iterator[dict[
 def _size(samples: SamplesByTask, indices: Mapping[str, Sequence[int]]) -> tuple[int, int]:
     """The length of an example's longest sequence, and the tokens of its distinct ones."""
     chosen = (samples[name][index] for name, part in indices.items() for index in part)
-    lengths = {_key(sequence): len(sequence) for sequence in _sequences(chosen)}
+    lengths = {sequence_key(sequence): len(sequence) for sequence in _sequences(chosen)}
     return max(lengths.values()), sum(lengths.values())
 
 
@@ -189,7 +191,7 @@ def _sequences(samples: Iterable[Sample]) -> Iterator[TokenSequence]:
     return (sequence for sample in samples for sequence in sample.sequences)
 
 
-def _key(sequence: TokenSequence) -> tuple[bytes, bytes]:
+def sequence_key(sequence: TokenSequence) -> tuple[bytes, bytes]:
     """Equal for sequences that give the same hidden states."""
     return sequence.ids.tobytes(), b"" if sequence.segments is None else sequence.segments.tobytes()
 
@@ -261,23 +263,31 @@ def embed_texts(
     long text is the mean over the tokens of all its windows; the vector of an empty text is zero. `unknown` counts
     texts that the tokenizer hardly knows.
     """
-    samples = [
-        Sample(example=index, sequences=(window.sequence,))
-        for index, tokens in enumerate(windower.tokenize(texts))
-        if texts[index].strip()
-        for window in windower.single(tokens)
-    ]
+    samples = embedding_samples(windower, texts)
     if unknown is not None:
         unknown.add_rows([Row(values={"text": text}) for text in texts], samples)
     network = MultiTaskNetwork(encoder, {"embedding": TokenSumHead()})
     outputs = compute_outputs(
         network, {"embedding": samples}, batch_tokens=batch_tokens, process=process, on_share=on_share
     )
-    vectors_ED = np.zeros((len(texts), encoder.config.width), np.float32)
-    np.add.at(
-        vectors_ED,
-        [sample.example for sample in samples],
-        np.array(outputs["embedding"]).reshape(-1, encoder.config.width),
-    )
+    return embedding_vectors(samples, outputs["embedding"], count=len(texts), width=encoder.config.width)
+
+
+def embedding_samples(windower: Windower, texts: Sequence[str]) -> list[Sample]:
+    """A sample for each window of each text; an empty text has none."""
+    return [
+        Sample(example=index, sequences=(window.sequence,))
+        for index, tokens in enumerate(windower.tokenize(texts))
+        if texts[index].strip()
+        for window in windower.single(tokens)
+    ]
+
+
+def embedding_vectors(
+    samples: Sequence[Sample], sums: Sequence[NDArray[np.float32]], *, count: int, width: int
+) -> NDArray[np.float32]:
+    """(E, D) from what `TokenSumHead` gave for the samples of `count` texts."""
+    vectors_ED = np.zeros((count, width), np.float32)
+    np.add.at(vectors_ED, [sample.example for sample in samples], np.array(sums).reshape(-1, width))
     # The direction of the sum is that of the mean.
     return F.normalize(torch.from_numpy(vectors_ED), dim=-1).numpy()

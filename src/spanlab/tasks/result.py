@@ -33,6 +33,10 @@ class Result:
         """The result as a piece of HTML, everything escaped."""
         raise NotImplementedError
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return self.to_html()
+
 
 class CommonFields(TypedDict):
     """The fields that all results have."""

@@ -28,7 +28,7 @@ from spanlab.metrics.classification import class_table, confusion_matrix, score_
 from spanlab.metrics.similarity import score_similarity
 from spanlab.objectives.objective import ObjectiveLoss
 from spanlab.tasks.base import Encoded, FittedState, Head, Task
-from spanlab.tasks.classification import bars
+from spanlab.tasks.classification import bars, paragraph
 from spanlab.tasks.config import TaskConfig
 from spanlab.tasks.formats.row import FileShape, Row
 from spanlab.tasks.heads import SequenceTaskHead, balanced_weights, squared_loss, sums_by_sequence
@@ -120,10 +120,13 @@ class SimilarityResult(Result):
 
     score: float | None
     """None if a text is empty."""
+    sources: tuple[str, ...] = field(default=(), metadata={"json": False})
+    """The two texts."""
 
     def to_html(self) -> str:
-        """The number."""
-        return f"<div class='similarity'><b>{'' if self.score is None else f'{self.score:.3f}'}</b></div>"
+        """Both texts and the number."""
+        score = "" if self.score is None else f"{self.score:.3f}"
+        return f"<div class='similarity'>{''.join(map(paragraph, self.sources))}<b>{score}</b></div>"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,10 +136,13 @@ class PairLabelResult(Result):
     label: str | None
     """None if a text is empty."""
     scores: Mapping[str, float] = field(default_factory=dict)
+    sources: tuple[str, ...] = field(default=(), metadata={"json": False})
+    """The two texts."""
 
     def to_html(self) -> str:
-        """The label, and a bar for every score."""
-        return f"<div class='similarity'><b>{escape(self.label or '')}</b>{bars(self.scores)}</div>"
+        """Both texts, the label, and a bar for every score."""
+        label = f"<b>{escape(self.label or '')}</b>"
+        return f"<div class='similarity'>{''.join(map(paragraph, self.sources))}{label}{bars(self.scores)}</div>"
 
 
 # ---- the task
@@ -285,14 +291,16 @@ class Similarity(Task[SimilarityExample, SimilarityResult | PairLabelResult]):
         if self.config.head == "bi":  # two whole texts are two sequences, counted as one window
             shared["windows"] = len(samples[0].sequences) - 1
         mean = np.asarray(np.mean(outputs, axis=0, dtype=np.float64))
+        sources = (example.text_a, example.text_b)
         if self.config.head == "bi":
             low, high = self.config.score_range
-            return SimilarityResult(**shared, score=low + float(mean) * (high - low))
+            return SimilarityResult(**shared, score=low + float(mean) * (high - low), sources=sources)
         if not self.fitted.labels:
-            return SimilarityResult(**shared, score=float(mean[0]))
+            return SimilarityResult(**shared, score=float(mean[0]), sources=sources)
         probabilities = torch.from_numpy(mean).softmax(dim=0).tolist()
         scores = dict(zip(self.fitted.labels, probabilities, strict=True))
-        return PairLabelResult(**shared, label=max(scores, key=scores.__getitem__), scores=scores)
+        best = max(scores, key=scores.__getitem__)
+        return PairLabelResult(**shared, label=best, scores=scores, sources=sources)
 
     @override
     def empty_result(self, index: int, example: SimilarityExample) -> SimilarityResult | PairLabelResult:

@@ -80,7 +80,7 @@ class Windower:
         return [
             InputWindow(sequence=sequence, first=window, first_start=starts["$A"], truncated=truncated)
             for window in windows
-            for sequence, starts in [self._join(self._single, {"$A": (tokens, window)})]
+            for sequence, starts in [self.join(self._single, {"$A": (tokens, window)})]
         ]
 
     def in_windows(self, tokens: Tokens, windows: Sequence[Window]) -> list[InputWindow]:
@@ -88,7 +88,7 @@ class Windower:
         return [
             InputWindow(sequence=sequence, first=window, first_start=starts["$A"])
             for window in windows
-            for sequence, starts in [self._join(self._single, {"$A": (tokens, window)})]
+            for sequence, starts in [self.join(self._single, {"$A": (tokens, window)})]
         ]
 
     def question(self, question: Tokens, context: Tokens) -> list[InputWindow]:
@@ -139,7 +139,7 @@ class Windower:
     def _paired(
         self, first: Tokens, second: Tokens, first_window: Window, second_window: Window, *, truncated: bool
     ) -> InputWindow:
-        sequence, starts = self._join(self._pair, {"$A": (first, first_window), "$B": (second, second_window)})
+        sequence, starts = self.join(self._pair, {"$A": (first, first_window), "$B": (second, second_window)})
         return InputWindow(
             sequence=sequence,
             first=first_window,
@@ -149,10 +149,8 @@ class Windower:
             truncated=truncated,
         )
 
-    def _join(
-        self, template: Template, texts: dict[str, tuple[Tokens, Window]]
-    ) -> tuple[TokenSequence, dict[str, int]]:
-        """The sequence, and the first position of each text in it."""
+    def join(self, template: Template, texts: dict[str, tuple[Tokens, Window]]) -> tuple[TokenSequence, dict[str, int]]:
+        """The sequence, and the first position of each text in it; every sequence is made here."""
         ids: list[Integers] = []
         word_starts: list[Flags] = []
         segments: list[int] = []

@@ -60,7 +60,12 @@ class Coreference(Task[CorefExample, CorefResult]):
 
     name = "coref"
     Config = CorefConfig
-    shape = FileShape(fields={"text": ("Text",)}, required=("text",), labels="clusters")
+    shape = FileShape(
+        fields={"text": ("Text",)},
+        required=("text",),
+        labels="clusters",
+        optional=("sentences", "words", "speakers", "genre", "mentions"),
+    )
 
     config: CorefConfig
 

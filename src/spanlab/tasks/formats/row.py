@@ -50,6 +50,8 @@ class FileShape:
     """The labelled field (`spans`, `clusters`, `answers`, `relations`) that selects entries of `FORMATS`."""
     instead: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Alternative fields of a JSON line for a required one."""
+    optional: tuple[str, ...] = ()
+    """Further fields of a JSON line that belong to the input, not to its labels."""
 
     def input_of(self, values: Mapping[str, Any]) -> list[str]:
         """The required fields as text; a list of texts is joined by spaces."""

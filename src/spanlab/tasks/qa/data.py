@@ -7,6 +7,7 @@ at its `start`; `--fix` repairs spaces at its edges, and a wrong start if the te
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from html import escape
 from typing import Any
 
 from spanlab.errors import clip_repr
@@ -65,12 +66,15 @@ class QaResult(Result):
     no_answer: bool
     nbest: tuple[Answer, ...] = ()
     contexts: tuple[str, ...] = field(default=(), metadata={"json": False})
+    question: str = field(default="", metadata={"json": False})
 
     def to_html(self) -> str:
-        """The document the answer is from, the answer marked; without an answer the first document."""
+        """The question, and the document the answer is from, the answer marked; without one the first document."""
+        question = f"<p><b>{escape(self.question)}</b></p>" if self.question else ""
         if self.start is None or self.end is None or self.document is None:
-            return draw_spans(self.contexts[0] if self.contexts else "", [])
-        return draw_spans(self.contexts[self.document], [(self.start, self.end, "answer")])
+            none = "<p>no answer</p>" if self.no_answer else ""
+            return f"{question}{none}{draw_spans(self.contexts[0] if self.contexts else '', [])}"
+        return question + draw_spans(self.contexts[self.document], [(self.start, self.end, "answer")])
 
 
 def _contexts(context: Any) -> list[Any]:  # noqa: ANN401 (anything JSON holds)
@@ -189,4 +193,5 @@ def read_prediction(row: Row, index: int, example: QaExample) -> QaResult:
         score=1.0,
         no_answer=not answer,
         contexts=example.contexts,
+        question=example.question,
     )

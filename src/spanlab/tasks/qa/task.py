@@ -8,7 +8,6 @@ the answer is its null position, the [CLS] token.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from html import escape
 from typing import Self
 
 import numpy as np
@@ -156,6 +155,7 @@ class QuestionAnswering(Task[QaExample, QaResult]):
             no_answer=no_answer,
             nbest=tuple(nbest[: self.config.n_best]),
             contexts=example.contexts,
+            question=example.question,
         )
 
     @override
@@ -211,9 +211,8 @@ class QuestionAnswering(Task[QaExample, QaResult]):
         f1 = answer_scores(gold, result.answer, language=self._language([example])).f1
         if f1 == 100.0:
             return None
-        html = f"<p><b>{escape(example.question)}</b></p>{result.to_html()}"
-        gold_text = " | ".join(dict.fromkeys(gold))
-        return Mistake(badness=result.score * (1 - f1 / 100), shown=html, gold=gold_text, predicted=result.answer)
+        shown, gold_text = replace(result, question=example.question).to_html(), " | ".join(dict.fromkeys(gold))
+        return Mistake(badness=result.score * (1 - f1 / 100), shown=shown, gold=gold_text, predicted=result.answer)
 
     def _language(self, examples: Sequence[QaExample]) -> str:
         configured = self.config.language

@@ -81,14 +81,14 @@ class RelationResult(Result):
         return _for_scorer(self.entities, self.relations)
 
     def to_html(self) -> str:
-        """The text with its entities marked, and a line for every relation."""
+        """The text with its entities marked, and a row for every relation."""
         drawn = draw_spans(self.source, [(entity.start, entity.end, entity.label) for entity in self.entities])
-        lines = "".join(
-            f"<li>{escape(self.entities[relation.head].text)} <b>{escape(relation.label)}</b> "
-            f"{escape(self.entities[relation.tail].text)}</li>"
+        rows = "".join(
+            f"<tr><td>{escape(self.entities[relation.head].text)}</td><td><b>{escape(relation.label)}</b></td>"
+            f"<td>{escape(self.entities[relation.tail].text)}</td><td>{relation.score:.2f}</td></tr>"
             for relation in self.relations
         )
-        return f"<div class='relations'>{drawn}<ul>{lines}</ul></div>"
+        return f"<div class='relations'>{drawn}<table>{rows}</table></div>"
 
 
 def _for_scorer(

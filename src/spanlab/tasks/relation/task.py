@@ -55,7 +55,7 @@ class Relations(Task[RelationExample, RelationResult]):
 
     name = "relation"
     Config = RelationConfig
-    shape = FileShape(fields={"text": ("sentence",)}, required=("text",), labels="relations")
+    shape = FileShape(fields={"text": ("sentence",)}, required=("text",), labels="relations", optional=("entities",))
 
     config: RelationConfig
 

@@ -11,7 +11,8 @@ from html import escape
 from itertools import pairwise
 from typing import NamedTuple
 
-_COLOURS = ("#4a90d9", "#d9774a", "#5aa469", "#a45ab5", "#c9a227", "#3aa6a6", "#d94a78", "#7a7a7a")
+_COLOURS = ("#2f7fd1", "#c9622f", "#3f8f57", "#9a55b0", "#957411", "#2a8585", "#cf4173", "#7a7a7a")
+"""Readable as labels on white and on the dark grey of a notebook's night theme."""
 _PIECE = "position:relative;display:inline-block;white-space:pre-wrap;line-height:1.2em"
 _LANE = 0.95  # em: a bar and the label under it
 

@@ -54,6 +54,7 @@ class Summarisation(Task[SummaryExample, SummaryResult]):
         },
         required=("text",),
         instead={"text": ("sentences", "source")},
+        optional=("limit", "limit_by"),
     )
 
     config: SummarisationConfig
