@@ -214,7 +214,7 @@ class QuestionAnswering(Task[QaExample, QaResult]):
     @override
     def document(self, example: QaExample) -> str | None:
         """The context, which several questions may be about."""
-        return example.context
+        return "\n".join(example.contexts)
 
     @override
     def mistake(self, example: QaExample, result: QaResult) -> Mistake | None:
