@@ -7,7 +7,13 @@ from spanlab.compare.config import Study, load_study
 from tests.pretraining.making import SMALLEST
 from tests.tasks.almanac_files import write_files
 
-FINETUNING = ("training.steps=3", "training.batch_size=4", "training.precision=fp32", "training.device=cpu", "head=span")
+FINETUNING = (
+    "training.steps=3",
+    "training.batch_size=4",
+    "training.precision=fp32",
+    "training.device=cpu",
+    "head=span",
+)
 
 
 def write_task(folder: Path, task: str = "ner") -> str:
@@ -28,5 +34,3 @@ def small_study(corpus: Path, tasks: list[str], *recipes: str, study: str | None
     return load_study(
         study, recipes=recipes, settings=settings, data=[str(corpus)], tasks=tasks, finetuning=finetuning, **chosen
     )
-
-

@@ -3,6 +3,7 @@
 Seconds and joules are in the table and on the page, not among the results: they differ from session to session.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -26,6 +27,8 @@ from spanlab.training.run_folder import METRICS, RunFolder
 RESULTS, TABLE, PAGE = "results.json", "table.md", "report.html"
 _NOT_A_SCORE = ("perplexity", "unigram")
 _POINTS = 60
+_HARMLESS = re.compile(r"[A-Za-z0-9 .,:;±−—()=/%]*")
+"""A cell that Markdown shows as it is."""
 Rows = list[list[str]]
 
 
@@ -107,7 +110,9 @@ def _difference_row(comparison: Comparison, results: StudyResults) -> list[str]:
         return [comparison.task, comparison.system, "—", "—", "—", "—", "—", "too few finished runs"]
     metric = results.scores[comparison.task][comparison.system].metric
     verdict = "above" if found.mean > 0 else "below"
-    if not comparison.shown:
+    if comparison.same:
+        verdict = "the same scores"
+    elif not comparison.shown:
         verdict = f"no difference shown; {amount(found.detectable, metric)} could have been"
     return [
         comparison.task,
@@ -212,7 +217,7 @@ def mean_series(runs: Sequence[Series]) -> Series:
 
 
 def _markdown(table: Table) -> str:
-    lines = [[plain(cell) for cell in row] for row in (table.head, *table.rows)]
+    lines = [[cell if _HARMLESS.fullmatch(cell) else plain(cell) for cell in row] for row in (table.head, *table.rows)]
     body = ["| " + " | ".join(line) + " |" for line in lines]
     body.insert(1, "|" + "---|" * len(table.head))
     note = f"\n\n{_capital(table.note)}." if table.note else ""

@@ -19,6 +19,8 @@ from spanlab.strict_parsing import read_json
 
 FORMAT_VERSION = 1
 _DIGITS = 6
+_KEYS = {"mean": "difference", "win_chance": "p_better"}
+"""Keys of a comparison in the file that say more there than the attribute's name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +52,11 @@ class Comparison:
     difference: Difference | None = None
     p_holm: float | None = None
     """p, corrected for all comparisons of the study."""
+
+    @property
+    def same(self) -> bool:
+        """Whether all runs of both have the same score, whatever the units."""
+        return self.difference is not None and not self.difference.mean and not self.difference.standard_error
 
     @property
     def shown(self) -> bool:
@@ -121,7 +128,7 @@ class StudyResults:
 
 def _comparison(comparison: Comparison) -> dict[str, Any]:
     found = comparison.difference
-    values = {} if found is None else {name: _rounded(value) for name, value in vars(found).items()}
+    values = {} if found is None else {_KEYS.get(name, name): _rounded(value) for name, value in vars(found).items()}
     return {
         "task": comparison.task,
         "system": comparison.system,

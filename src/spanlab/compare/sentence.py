@@ -27,6 +27,8 @@ def _clause(results: StudyResults, task: str) -> str:
 def _compare(comparison: Comparison, scores: Mapping[str, TaskScores]) -> str:
     """The best system and its rival, one of which is the baseline."""
     assert comparison.difference is not None
+    if comparison.same:
+        return f"{comparison.system} and {comparison.baseline} have the same scores"
     metric, found = scores[comparison.system].metric, _upwards(comparison.difference)
     ahead = comparison.difference.mean >= 0
     best, other = (
