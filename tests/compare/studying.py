@@ -13,24 +13,30 @@ FINETUNING = (
     "training.precision=fp32",
     "training.device=cpu",
     "head=span",
+    "training.lr=0.01",
 )
 
 
-def write_task(folder: Path, task: str = "ner") -> str:
-    """Files of the almanac as `NAME=TRAIN:DEV:TEST`."""
-    train, dev = write_files(task, folder / "first", train=40, dev=8)
-    lines = dev.parent.joinpath("train.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
+def write_task(folder: Path) -> str:
+    """Entities of the almanac as `ner=TRAIN:DEV:TEST`."""
+    train, dev = write_files("ner", folder, train=32)
+    lines = train.read_text(encoding="utf-8").splitlines(keepends=True)
     test = folder / "test.jsonl"
-    train.write_text("".join(lines[:24]), encoding="utf-8")
-    test.write_text("".join(lines[24:]), encoding="utf-8")
-    return f"{task}={train}:{dev}:{test}"
+    train.write_text("".join(lines[:16]), encoding="utf-8")
+    test.write_text("".join(lines[16:]), encoding="utf-8")
+    return f"ner={train}:{dev}:{test}"
 
 
-def small_study(corpus: Path, tasks: list[str], *recipes: str, study: str | None = None, **options: Any) -> Study:
-    """A study whose runs take a moment."""
-    settings = [*SMALLEST, *options.pop("settings", ())]
-    finetuning = [*FINETUNING, *options.pop("finetuning", ())]
-    chosen = {"budget": "1k tokens", "seeds": "2", **options}
-    return load_study(
-        study, recipes=recipes, settings=settings, data=[str(corpus)], tasks=tasks, finetuning=finetuning, **chosen
-    )
+def small_study(corpus: Path, tasks: list[str], *recipes: str, **options: Any) -> Study:
+    """A study of MLM with and without SBO, whose runs take a moment; `options` are those of `load_study`."""
+    chosen = {
+        "settings": SMALLEST,
+        "data": [str(corpus)],
+        "finetuning": FINETUNING,
+        "budget": "500 tokens",
+        "seeds": "2",
+        **options,
+    }
+    grid = () if recipes or options.get("name") else ("objectives.sbo=0,1",)
+    name = chosen.pop("name", None)
+    return load_study(name, recipes=recipes or (() if name else ("spanbert",)), tasks=tasks, **{"grid": grid, **chosen})

@@ -67,9 +67,9 @@ def compare(
     interruption, the same command continues where it stopped.
 
     Examples:
-      spanlab compare bert spanbert size=tiny --data corpus --task ner=train.conll:dev.conll:test.conll --budget 10m --out study
+      spanlab compare bert spanbert size=tiny --data corpus --task ner=train.conll:dev.conll:test.conll --out study
       spanlab compare --study span-length --data corpus --task qa=train.json:dev.json:test.json --seeds 5 --out lengths
-      spanlab compare spanbert size=tiny --grid masking.geometric_p=0.1,0.4 --data corpus --task ner=train.conll:test.conll --out p
+      spanlab compare spanbert size=tiny --grid masking.ratio=0.15,0.3 --data corpus --task ner=a.conll:b.conll --out p
       spanlab compare --models runs/a runs/b --task ner=test.conll --out a-and-b
     """
     if not out:

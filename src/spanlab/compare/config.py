@@ -45,7 +45,7 @@ class Variant(Bounded):
     data: tuple[str, ...] = ()
     """Prepared corpora, such as one with another tokenizer; empty: the study's."""
     needs: str | None = None
-    """A setting without which the variant is left out, such as data.spans: the user's own file."""
+    """What the user must give, or it is left out: a setting, such as data.spans, or `data`, corpora of its own."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,15 +185,22 @@ def resolve_recipes(study: Study) -> list[StudyRecipe]:
 
 
 def left_out_variants(study: Study) -> dict[str, str]:
-    """The variants that lack a setting of the user, and which."""
-    left_out = {}
-    for name, variant in study.variants.items():
-        section: Any = nested(variant.settings)
-        for key in (variant.needs or "").split("."):
-            section = section.get(key) if isinstance(section, Mapping) else None
-        if variant.needs is not None and section is None:
-            left_out[name] = variant.needs
-    return left_out
+    """The variants that lack something of the user's own, and what to write."""
+    return {
+        name: f"--data {name}=DIR" if variant.needs == "data" else f"{name}.{variant.needs}=FILE"
+        for name, variant in study.variants.items()
+        if variant.needs is not None and not _has(variant, variant.needs)
+    }
+
+
+def _has(variant: Variant, needed: str) -> bool:
+    """Whether a variant has its own corpora (`data`), or a setting."""
+    if needed == "data":
+        return bool(variant.data)
+    section: Any = nested(variant.settings)
+    for key in needed.split("."):
+        section = section.get(key) if isinstance(section, Mapping) else None
+    return section is not None
 
 
 def _resolve(study: Study, name: str, variant: Variant, point: Mapping[str, Any]) -> StudyRecipe:

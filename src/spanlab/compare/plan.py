@@ -77,7 +77,7 @@ def plan_study(study: Study, out: Path) -> StudyPlan:
         )
     settings = {name: merge(nested(study.finetuning), nested(task.settings)) for name, task in study.tasks.items()}
     remarks = [remark for name, task in study.tasks.items() for remark in check_task(name, task, settings[name])]
-    remarks += [f"'{name}' is left out; give {name}.{key}=FILE" for name, key in left_out_variants(study).items()]
+    remarks += [f"'{name}' is left out; it needs {wanted}" for name, wanted in left_out_variants(study).items()]
     budget = parse_budget(study)
     has_output(out, PLAN, "study", ignored=lambda path: path.name == LOCK)
     decided = _decide(out, study, recipes, budget)
