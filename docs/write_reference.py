@@ -19,6 +19,7 @@ import typer.main
 from typer.core import TyperArgument, TyperCommand, TyperGroup
 
 from spanlab.cli.main import app
+from spanlab.compare.config import Study, StudyTask, Variant
 from spanlab.config import Bound, section_class
 from spanlab.finetuning.config import MultitaskConfig
 from spanlab.pretraining.recipe import Recipe
@@ -30,6 +31,14 @@ FOLDER = Path(__file__).parent / "reference"
 PYTHON = {
     "Training and loading": ("spanlab.pretrain", "spanlab.finetune", "spanlab.load", "spanlab.list_models"),
     "Results of a run": ("spanlab.workflows.run.RunResult",),
+    "Comparisons": (
+        "spanlab.compare.config.load_study",
+        "spanlab.compare.run.run_study",
+        "spanlab.compare.models.compare_models",
+        "spanlab.metrics.confidence.compare_systems",
+        "spanlab.metrics.confidence.Difference",
+        "spanlab.metrics.score_counts.ScoreCounts",
+    ),
     "Prediction": (
         "spanlab.inference.predictor.Predictor",
         "spanlab.tasks.result.Result",
@@ -137,7 +146,15 @@ def settings_page() -> str:
         parts += [f"## {name}", f"{DESCRIPTIONS[name][:1].upper()}{DESCRIPTIONS[name][1:]}.", *notes]
         parts.append(_table(task.Config, without=common))
     parts += ["## multitask", "Keys that the tasks of a list share; each task of the list has its own `settings`."]
-    return "\n\n".join([*parts, _table(MultitaskConfig)]) + "\n"
+    parts += [_table(MultitaskConfig), "## Studies", "Keys of a study file ([guide](../compare.md))."]
+    parts += [
+        _table(Study),
+        "Of each of its `variants`:",
+        _table(Variant),
+        "Of each of its `tasks`:",
+        _table(StudyTask),
+    ]
+    return "\n\n".join(parts) + "\n"
 
 
 def _table(config: type, without: set[str] = frozenset()) -> str:  # type: ignore[assignment]
