@@ -192,7 +192,11 @@ def _charts(
     systems: Sequence[str], histories: Mapping[tuple[str, int], History], prefix: str = "", only: str | None = None
 ) -> list[Chart]:
     names = dict.fromkeys(name for history in histories.values() for name in history.names("dev"))
-    shown = [name for name in names if name.partition(".")[0] not in _NOT_A_SCORE and only in (None, name)]
+    # The sum of several losses says something only beside sums of the same ones.
+    parts = {tuple(name for name in history.names("dev") if name.startswith("loss.")) for history in histories.values()}
+    sums = {"loss"} if len(parts) > 1 or any(len(losses) == 1 for losses in parts) else set()
+    hidden = {name for name in names if name.partition(".")[0] in _NOT_A_SCORE} | sums
+    shown = [name for name in names if name not in hidden and only in (None, name)]
     charts = []
     for name in shown:
         lines = []
