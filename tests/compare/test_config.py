@@ -110,6 +110,7 @@ def test_ready_studies_resolve(name: str) -> None:
         ({"recipes": ["bert", "bert"]}, "two recipes have the same name"),
         ({"grid": ["size=tiny,mini"]}, "no recipe given"),
         ({"recipes": ["bert"], "grid": ["masking.ratio=0.1,0.1"]}, "two recipes of the study are called"),
+        ({"recipes": ["bert"], "grid": [f"seed={','.join(map(str, range(1001)))}"]}, "the grid has 1,001 combinations"),
         ({"recipes": ["bert"], "grid": ["masking.ratio"]}, "'masking.ratio' is not a grid; write KEY=V1,V2"),
         ({"recipes": ["bert"], "grid": ["masking.ration=0.1,0.2"]}, "unknown key 'masking.ration'"),
         ({"recipes": ["bert"], "tasks": ["ner"]}, "'ner' is not a task; write NAME=TRAIN:DEV"),

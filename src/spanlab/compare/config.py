@@ -17,6 +17,7 @@ A ready study (`compare/studies`) has recipes only; data and tasks come from the
 """
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -31,6 +32,7 @@ from spanlab.strict_parsing import parse_yaml
 from spanlab.tasks.table import TASKS
 
 _WHY_SEEDS = "the difference between two runs may be one of their seeds, and one run of each cannot tell"
+_MOST_RECIPES = 1000
 _SEEDS_FIX = "use --seeds 3 or more"
 
 
@@ -171,6 +173,10 @@ def resolve_recipes(study: Study) -> list[StudyRecipe]:
     """The recipes of the study, the baseline first; every key is checked."""
     left_out = left_out_variants(study)
     variants = {name: variant for name, variant in study.variants.items() if name not in left_out} or {"": Variant()}
+    count = math.prod(map(len, study.grid.values()))
+    if count * len(variants) > _MOST_RECIPES:
+        cause = f"the grid has {count:,} combinations, too many for one study"
+        raise InputError(cause, fix=f"give values for at most {_MOST_RECIPES} recipes")
     points = [
         dict(zip(study.grid, values, strict=True)) for values in itertools.product(*study.grid.values())
     ]  # one empty point without a grid
