@@ -288,8 +288,9 @@ def test_ray_gives_the_same_results(finished: Path, small_corpus: Path, task: st
     assert (tmp_path / "study" / "results.json").read_bytes() == (finished / "results.json").read_bytes()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", shipped_studies())
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name == "span-length" else pytest.mark.slow) for name in shipped_studies()]
+)
 def test_ready_studies_run_to_their_end(name: str, small_corpus: Path, task: str, tmp_path: Path) -> None:
     results = run_study(ready_study(name, small_corpus, task, tmp_path), tmp_path / "study")
     assert not results.failed
@@ -304,7 +305,13 @@ def ready_study(name: str, corpus: Path, task: str, folder: Path) -> Study:
     words = prepare(text := write_text(folder / "text.txt"), make_tokenizer(text, "word", 300), folder / "words")
     body = ("encoder.layers=1", "encoder.width=32", "encoder.heads=2", "encoder.inner_width=64", "data.length=32")
     own = [f"{variant}.{setting}" for variant in ("BERT", "GPT", "XLNet") for setting in body]
-    own += ["BERT.backbone=null", "XLNet.data.reuse=16", "XLNet.data.memory=16"]
+    own += [
+        "data.held_out=0.1",
+        "BERT.backbone=null",
+        "ELMo.data.length=8",
+        "XLNet.data.reuse=16",
+        "XLNet.data.memory=16",
+    ]
     own += ["XLNet.masking.permutation.predictions=8", "ELMo.encoder.projection=16", "ELMo.encoder.cells=32"]
     data = [str(corpus), f"ELMo={words}"]
     return small_study(corpus, [task], name=name, settings=[*TRAINING, *own], data=data, budget="2k tokens")
