@@ -117,6 +117,11 @@ class FinetuningCell:
 Cell = PretrainingCell | FinetuningCell
 
 
+def failure_file(out: Path, cell: Cell) -> Path:
+    """The file that says why a cell failed."""
+    return out / FAILED / f"{cell.folder.name}.json"
+
+
 def pretraining_cell(out: Path, recipe: StudyRecipe, seed: int, *, steps: int | None, threads: int) -> PretrainingCell:
     """The cell of a recipe and a seed; `steps` None: those of the recipe."""
     training = recipe.recipe.training if steps is None else shorten(recipe.recipe.training, steps)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from spanlab.compare.cells import FAILED, OUTCOMES, Cell, FinetuningCell, PretrainingCell
+from spanlab.compare.cells import OUTCOMES, Cell, FinetuningCell, PretrainingCell, failure_file
 from spanlab.compare.outcomes import Outcomes, read_outcomes
 from spanlab.compare.plan import StudyPlan
 from spanlab.metrics.confidence import Difference, compare_systems, holm
@@ -274,7 +274,7 @@ def _facts(
 
 def _state_of(out: Path, cell: Cell, plan: StudyPlan) -> CellState:
     task = cell.task if isinstance(cell, FinetuningCell) else None
-    failure = out / FAILED / f"{cell.folder.name}.json"
+    failure = failure_file(out, cell)
     state, error, metrics = "waiting", None, {}
     if cell.finished:
         state = "finished"
@@ -282,7 +282,7 @@ def _state_of(out: Path, cell: Cell, plan: StudyPlan) -> CellState:
             metrics = dict(read_outcomes(cell.folder / OUTCOMES).metrics)
     elif failure.is_file():
         state, error = "failed", str(read_json(failure).get("error"))
-    elif isinstance(cell, FinetuningCell) and not _pretraining_of(cell, plan).finished:
+    elif isinstance(cell, FinetuningCell) and failure_file(out, _pretraining_of(cell, plan)).is_file():
         state, error = "failed", "its pre-training failed"
     return CellState(recipe=cell.recipe, seed=cell.seed, task=task, state=state, error=error, metrics=metrics)
 

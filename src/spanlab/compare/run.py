@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from spanlab.atomic_io import locked, write_json
-from spanlab.compare.cells import FAILED, Cell, FinetuningCell, PretrainingCell
+from spanlab.compare.cells import Cell, FinetuningCell, PretrainingCell, failure_file
 from spanlab.compare.config import Study
 from spanlab.compare.plan import LOCK, StudyPlan, plan_study
 from spanlab.compare.report import write_results
@@ -89,11 +89,6 @@ def _run_cell(cell: Cell, out: Path, events: StudyEvents) -> bool:
 def describe_cell(cell: Cell) -> str:
     """`subword, seed 0, pre-training`."""
     return f"{cell.recipe}, seed {cell.seed}, {cell.task if isinstance(cell, FinetuningCell) else 'pre-training'}"
-
-
-def failure_file(out: Path, cell: Cell) -> Path:
-    """The file that says why a cell failed."""
-    return out / FAILED / f"{cell.folder.name}.json"
 
 
 def _one_line(error: Exception, out: Path) -> str:
