@@ -19,6 +19,7 @@ import typer.main
 from typer.core import TyperArgument, TyperCommand, TyperGroup
 
 from spanlab.cli.main import app
+from spanlab.compare.config import Study, StudyTask, Variant
 from spanlab.config import Bound, section_class
 from spanlab.encoder import ElmoConfig
 from spanlab.finetuning.config import MultitaskConfig
@@ -32,6 +33,14 @@ FOLDER = Path(__file__).parent / "reference"
 PYTHON = {
     "Training and loading": ("spanlab.pretrain", "spanlab.finetune", "spanlab.load", "spanlab.list_models"),
     "Results of a run": ("spanlab.workflows.run.RunResult",),
+    "Comparisons": (
+        "spanlab.compare.config.load_study",
+        "spanlab.compare.run.run_study",
+        "spanlab.compare.models.compare_models",
+        "spanlab.metrics.confidence.compare_systems",
+        "spanlab.metrics.confidence.Difference",
+        "spanlab.metrics.score_counts.ScoreCounts",
+    ),
     "Prediction": (
         "spanlab.inference.predictor.Predictor",
         "spanlab.tasks.result.Result",
@@ -148,8 +157,16 @@ def settings_page() -> str:
         notes = [f"Other defaults: {changed}."] if changed else []
         parts += [f"## {name}", f"{DESCRIPTIONS[name][:1].upper()}{DESCRIPTIONS[name][1:]}.", *notes]
         parts.append(_table(task.Config, without=common))
-    parts += ["## multitask", "Keys that the tasks of a list share."]
+    parts += ["## multitask", "Keys that the tasks of a list share; each task of the list has its own `settings`."]
     parts += [_table(MultitaskConfig), "Keys of an entry of the list:", _table(TaskEntry)]
+    parts += ["## Studies", "Keys of a study file ([guide](../compare.md))."]
+    parts += [
+        _table(Study),
+        "Of each of its `variants`:",
+        _table(Variant),
+        "Of each of its `tasks`:",
+        _table(StudyTask),
+    ]
     return "\n\n".join(parts) + "\n"
 
 

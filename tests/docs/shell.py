@@ -38,7 +38,10 @@ SHORT_PRETRAINING = (
     "training.accumulate=1",
 )
 MOST_WORDS = 300
-RUN_ELSEWHERE = {"quickstart": "tests/quickstart/test_quickstart.py"}
+RUN_ELSEWHERE = {
+    "quickstart": "tests/quickstart/test_quickstart.py",
+    "compare": "tests/compare/test_study.py",
+}
 """Commands that take minutes however small, and the tests that run them."""
 
 

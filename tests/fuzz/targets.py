@@ -19,6 +19,8 @@ import zstandard
 from safetensors.torch import load_file, save_file
 
 import spanlab
+from spanlab.compare.config import load_study, parse_budget, resolve_recipes
+from spanlab.compare.outcomes import read_outcomes
 from spanlab.config import parse_overrides
 from spanlab.corpus import PrepareConfig, PreparedCorpus, plan_preparation, run_preparation
 from spanlab.corpus.verify import corpus_statistics, find_damage
@@ -51,6 +53,19 @@ GAP = (
     "ID\tText\tPronoun\tPronoun-offset\tA\tA-offset\tA-coref\tB\tB-offset\tB-coref\tURL\n"
     "d-1\tAnn met Eve and she smiled.\tshe\t16\tAnn\t0\tTRUE\tEve\t8\tFALSE\thttp://x\n"
 )
+STUDY = """recipe: bert
+settings: {masking: {ratio: 0.2}, training.lr: 1e-3}
+variants:
+  subword: {}
+  spans: {recipe: spanbert, settings: {masking.law: span}, data: [other]}
+grid: {masking.max_length: [8, 10]}
+data: [corpus]
+tasks: {ner: {task: ner, train: a.conll, dev: b.conll, test: c.conll, settings: {training.epochs: 2}}}
+finetuning: {training: {batch_size: 8}}
+budget: 10m
+seeds: [1, 2, 5]
+threads: 1
+"""
 TEXT = "Ada Lovelace lived in London and wrote about the engine of Charles Babbage."
 OUT = "out"
 """Where a call may write; removed after each case."""
@@ -85,6 +100,10 @@ def make_files(folder: Path) -> None:
     entries = "- {name: one, task: ner, train: ner.jsonl, dev: ner.jsonl, weight: 2}\n"
     entries += "- name: two\n  task: qa\n  train: qa.jsonl\n  settings:\n    data: {length: 64}\n    max_answer: 8\n"
     (folder / "tasks.yaml").write_text(entries)
+    (folder / "study.yaml").write_text(STUDY)
+    counts = [[2, 3, 4], [0, 1, 0], [1, 1, 1]]
+    outcomes = {"format_version": 1, "metric": "f1", "rule": "f1", "count": 3, "metrics": {"f1": 60.0}, "remarks": []}
+    (folder / "outcomes.json").write_text(json.dumps({**outcomes, "counts": counts}))
     (folder / "overrides.txt").write_text(
         "seed=3\ntraining.lr=1e-4\ntraining.batch_size=16\ntraining.betas=[0.9, 0.98]\ndata.length=128\n"
     )
@@ -253,6 +272,13 @@ def _read_recipe(file: str) -> Callable[[Path], object]:
     return call
 
 
+def _read_study(folder: Path) -> None:
+    study = load_study(str(folder / "study.yaml"), settings=["size=tiny"], budget="1k tokens")
+    parse_budget(study)
+    assert len(resolve_recipes(study)) > 1
+    assert len(study.seed_list) > 1
+
+
 def _read_overrides(folder: Path) -> None:
     lines = (folder / "overrides.txt").read_text(encoding="utf-8", errors="replace").rstrip("\n").split("\n")
     load_recipe("spanbert", lines)
@@ -307,6 +333,10 @@ def targets(folder: Path) -> list[Target]:
         ),
         Target("recipe", ("recipe.yaml",), _read_recipe("recipe.yaml"), 6),
         Target("recipe-xlnet", ("recipe-xlnet.yaml",), _read_recipe("recipe-xlnet.yaml"), 4),
+        Target("study", ("study.yaml",), _read_study, 4),
+        Target(
+            "outcomes", ("outcomes.json",), lambda folder: read_outcomes(folder / "outcomes.json").counts.score(), 3
+        ),
         Target("overrides", ("overrides.txt",), _read_overrides, 6),
         Target("tasks-list", ("tasks.yaml",), _read_tasks, 6),
         Target(

@@ -16,6 +16,7 @@ from typer.core import TyperGroup
 from spanlab.atomic_io import disk_problem
 from spanlab.cli import (
     almanac,
+    compare,
     convert,
     data,
     doctor,
@@ -40,6 +41,7 @@ from spanlab.cli import (
 from spanlab.cli.messages import explain_usage, find_command, in_words_of
 from spanlab.cli.options import list_names
 from spanlab.cli.streams import prepare_streams
+from spanlab.compare.studies import describe_studies
 from spanlab.errors import LoadWarning, RunError, SpanlabError, UnknownTokensWarning, clip, escape
 from spanlab.recipes import describe_recipes
 from spanlab.tasks.descriptions import DESCRIPTIONS
@@ -53,6 +55,7 @@ _WRONG_PATH = (FileNotFoundError, PermissionError, NotADirectoryError, IsADirect
 
 _TASKS = list_names("Tasks (spanlab finetune):", DESCRIPTIONS)
 _RECIPES = list_names("Recipes (spanlab pretrain):", describe_recipes())
+_STUDIES = list_names("Studies (--study):", describe_studies())
 
 app = typer.Typer(
     name="spanlab",
@@ -63,6 +66,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command("compare", epilog=_STUDIES)(compare.compare)
 app.command("convert")(convert.convert)
 app.command("doctor")(doctor.doctor)
 app.command("embed")(embed.embed)

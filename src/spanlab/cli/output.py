@@ -3,7 +3,7 @@
 import math
 import os
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,6 +44,22 @@ def print_table(rows: Iterable[tuple[str, str]], *, title: str | None = None) ->
     for name, value in rows:
         table.add_row(Text(name), Text(value))
     Console(highlight=False, soft_wrap=not Console().is_terminal).print(table)
+
+
+def print_columns(head: Sequence[str], rows: Iterable[Sequence[str]], *, title: str) -> None:
+    """A table with a header, on stdout."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=Text(title, style="bold"), title_justify="left")
+    for index, name in enumerate(head):
+        table.add_column(Text(name), justify="left" if index == 0 else "right")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    console = Console(highlight=False)
+    console.print(table, soft_wrap=not console.is_terminal)
 
 
 def note(message: str) -> None:

@@ -19,7 +19,7 @@ from spanlab.errors import InputError, UnknownTokensWarning
 from spanlab.inference.finite_results import check_outputs, check_results, check_rows
 from spanlab.tasks.base import AnyTask
 from spanlab.tasks.config import TaskDataConfig
-from spanlab.tasks.examples import check_known_labels, encode_inputs, read_labelled
+from spanlab.tasks.examples import Examples, check_known_labels, encode_inputs, read_labelled
 from spanlab.tasks.formats.reading import fitting_columns, given_fields
 from spanlab.tasks.formats.row import Row, joint_shape
 from spanlab.tasks.model import ALL, TaskModel, windower_for
@@ -270,6 +270,21 @@ class Predictor:
         progress: Progress = lambda count: None,
     ) -> Scores:
         """The task's metrics on a labelled file."""
+        chosen, labelled, results = self.predict_labelled(
+            path, task=task, data=data, batch_tokens=batch_tokens, progress=progress
+        )
+        return replace(chosen.score(labelled.examples, results), remarks=labelled.remarks)
+
+    def predict_labelled(
+        self,
+        path: str,
+        *,
+        task: str | None = None,
+        data: TaskDataConfig | None = None,
+        batch_tokens: int = BATCH_TOKENS,
+        progress: Progress = lambda count: None,
+    ) -> tuple[AnyTask, Examples, list[Result]]:
+        """The task, the examples of a labelled file with all remarks about them, and their results."""
         name = self.model.name_of(task)
         chosen = self.model.tasks[name]
         data = data or TaskDataConfig()
@@ -282,7 +297,7 @@ class Predictor:
         )
         results = [result[name] for portion in predicted for result in portion.results]
         remarks = (*self.remark_columns(path, remembered), *labelled.remarks, *unknown.remarks)
-        return replace(chosen.score(labelled.examples, results), remarks=remarks)
+        return chosen, replace(labelled, remarks=remarks), results
 
     def columns_for(self, path: str, tasks: Sequence[str]) -> tuple[str, ...]:
         """The `data.columns` that the tasks were trained with, as far as a file has these columns."""

@@ -23,7 +23,8 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from spanlab.metrics.precision_recall import check_paired, harmonic_mean, named_scores, percent
+from spanlab.metrics.precision_recall import check_paired, f1_counts, harmonic_mean, named_scores, percent
+from spanlab.metrics.score_counts import ScoreCounts
 
 Clusters = Sequence[Iterable[Hashable]]
 """The clusters of one document."""
@@ -51,6 +52,23 @@ def score_clusters(
     return scores
 
 
+def conll_f1_counts(gold: Sequence[Clusters], predicted: Sequence[Clusters]) -> ScoreCounts:
+    """What `conll_f1` is computed from, for each document."""
+    check_paired(gold, predicted, "documents")
+    keys, responses = (
+        [_partition(clusters, singletons=True) for clusters in documents] for documents in (gold, predicted)
+    )
+    rows = []
+    for key, response in zip(keys, responses, strict=True):
+        row: list[float] = []
+        for score in (_muc, _b_cubed):
+            for clusters, others in ((response, key), (key, response)):
+                scores = _cluster_scores(clusters, others, score)
+                row += [sum(gained for gained, _ in scores), sum(possible for _, possible in scores)]
+        rows.append([*row, _best_matching(key, response), len(response), len(key)])
+    return ScoreCounts(metric="conll_f1", rule="conll_f1", counts_UC=np.array(rows, np.float64))
+
+
 def _partition(clusters: Clusters, *, singletons: bool) -> _Partition:
     """The clusters as disjoint sets: each mention in the first cluster that has it, empty clusters dropped."""
     seen: set[Hashable] = set()
@@ -73,11 +91,16 @@ def _summed(documents: Sequence[_Partition], others: Sequence[_Partition], score
     """The sum of `score` over all clusters of all documents, in percent of its maximum."""
     total, maximum = 0.0, 0.0
     for clusters, other in zip(documents, others, strict=True):
-        for cluster, shares in zip(clusters, _overlaps(clusters, other), strict=True):
-            gained, possible = score(cluster, shares, other)
+        for gained, possible in _cluster_scores(clusters, other, score):
             total += gained
             maximum += possible
     return percent(total, maximum)
+
+
+def _cluster_scores(clusters: _Partition, others: _Partition, score: _Score) -> list[tuple[float, float]]:
+    """What each cluster of a document gains and could gain."""
+    overlaps = zip(clusters, _overlaps(clusters, others), strict=True)
+    return [score(cluster, shares, others) for cluster, shares in overlaps]
 
 
 def _muc(cluster: frozenset[Hashable], shares: Counter[int], _: _Partition) -> tuple[float, float]:
@@ -138,6 +161,12 @@ def score_gap(gold: GapAnswers, predicted: GapAnswers, genders: Sequence[str]) -
         "feminine_f1": feminine,
         "bias": feminine / masculine if masculine else 0.0,
     }
+
+
+def gap_f1_counts(gold: GapAnswers, predicted: GapAnswers) -> ScoreCounts:
+    """What `f1` is computed from, for each pronoun."""
+    answers = [[(name, answer) for name, answer in enumerate(pair) if answer] for pair in gold]
+    return f1_counts(answers, [[(name, answer) for name, answer in enumerate(pair) if answer] for pair in predicted])
 
 
 def _gap_scores(gold: GapAnswers, predicted: GapAnswers) -> tuple[float, float, float]:

@@ -10,7 +10,10 @@ from collections.abc import Callable, Hashable, Iterable, Sequence, Sized
 from dataclasses import dataclass
 from typing import TypeVar
 
+import numpy as np
+
 from spanlab.errors import InputError
+from spanlab.metrics.score_counts import ScoreCounts
 
 Item = TypeVar("Item", bound=Hashable)
 
@@ -65,6 +68,14 @@ def micro_and_macro(
     by_label = [_scores(correct[label], predicted_counts[label], gold_counts[label]).f1 for label in labels]
     macro_f1 = sum(by_label) / len(by_label) if by_label else 0.0
     return {"precision": micro.precision, "recall": micro.recall, "f1": micro.f1, "macro_f1": macro_f1}
+
+
+def f1_counts(gold: Sequence[Iterable[Item]], predicted: Sequence[Iterable[Item]], metric: str = "f1") -> ScoreCounts:
+    """What micro F1 is computed from, for each text."""
+    check_paired(gold, predicted, "texts")
+    pairs = zip(map(set, gold), map(set, predicted), strict=True)
+    rows = [(len(items & found), len(found), len(items)) for items, found in pairs]
+    return ScoreCounts(metric=metric, rule="f1", counts_UC=np.array(rows, np.float64))
 
 
 def named_scores(name: str, precision: float, recall: float) -> dict[str, float]:

@@ -9,13 +9,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import pairwise
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
 from spanlab.report.number_format import scientific, share, short
 from spanlab.report.run_history import MACHINE, History, Numbers, Series
 
+Colour = Literal["train", "dev", "third", "fourth", "fifth", "sixth"]
+"""A class of the style sheet."""
+COLOURS: tuple[Colour, ...] = get_args(Colour)
 MOST_POINTS = 600
 """Points of a line that are drawn, at most."""
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 20, 10, 34
@@ -125,7 +128,7 @@ class Line:
     series: Series
     style: Literal["faint", "line", "dots", "level"] = "line"
     """Faint lines are drawn behind the others, and their outliers are clipped."""
-    colour: Literal["train", "dev", "third"] = "train"
+    colour: Colour = "train"
 
 
 @dataclass(frozen=True, kw_only=True)

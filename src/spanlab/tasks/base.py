@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
 from torch import Tensor, nn
 
 from spanlab.encoder import Encoder
+from spanlab.metrics.score_counts import ScoreCounts
 from spanlab.objectives.objective import ObjectiveLoss, loss_and_accuracy
 from spanlab.tasks.config import TaskConfig
 from spanlab.tasks.formats.row import FileShape, Row
@@ -227,6 +228,18 @@ class Task(Generic[Example, Outcome]):
     def score(self, examples: Sequence[Example], results: Sequence[Outcome]) -> Scores:
         """The task's metrics."""
         raise NotImplementedError
+
+    def score_counts(self, examples: Sequence[Example], results: Sequence[Outcome]) -> ScoreCounts:
+        """What `primary` is computed from, a row for each example; by default it is the mean of their own scores."""
+        scores = [
+            self.score([example], [result]).metrics[self.primary]
+            for example, result in zip(examples, results, strict=True)
+        ]
+        return ScoreCounts.of_scores(self.primary, scores)
+
+    def document(self, example: Example) -> str | None:
+        """A text that several examples share, whose results are not independent; None: each is on its own."""
+        return None
 
     def mistake(self, example: Example, result: Outcome) -> Mistake | None:
         """What is wrong with a result; None if nothing is."""

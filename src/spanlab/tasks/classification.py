@@ -29,6 +29,8 @@ from spanlab.metrics.classification import (
     score_classes,
     score_label_sets,
 )
+from spanlab.metrics.precision_recall import f1_counts
+from spanlab.metrics.score_counts import ScoreCounts
 from spanlab.tasks.base import FittedState, Task
 from spanlab.tasks.config import TaskConfig
 from spanlab.tasks.formats.row import FileShape, Row
@@ -340,6 +342,20 @@ class Classification(Task[ClassificationExample, ClassificationResult | LabelSet
             metrics, table = score_classes(gold, predicted), class_table(gold, predicted)
         confusion = None if sets else confusion_matrix(gold, predicted)
         return Scores(task=self.name, count=len(examples), metrics=metrics, per_label=table, confusion=confusion)
+
+    @override
+    def score_counts(
+        self,
+        examples: Sequence[ClassificationExample],
+        results: Sequence[ClassificationResult | LabelSetResult],
+    ) -> ScoreCounts:
+        """Of accuracy; with sets of labels, of micro F1."""
+        sets = [result.labels for result in results if isinstance(result, LabelSetResult)]
+        return (
+            f1_counts([example.labels for example in examples], sets)
+            if sets
+            else super().score_counts(examples, results)
+        )
 
     @override
     def mistake(self, example: ClassificationExample, result: ClassificationResult | LabelSetResult) -> Mistake | None:

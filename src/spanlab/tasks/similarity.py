@@ -25,6 +25,7 @@ from spanlab.config import AtLeast, Below
 from spanlab.encoder import Encoder
 from spanlab.errors import ConfigError, InputError, clip_repr
 from spanlab.metrics.classification import class_table, confusion_matrix, score_classes
+from spanlab.metrics.score_counts import ScoreCounts
 from spanlab.metrics.similarity import score_similarity
 from spanlab.objectives.objective import ObjectiveLoss
 from spanlab.tasks.base import Encoded, FittedState, Head, Task
@@ -341,6 +342,17 @@ class Similarity(Task[SimilarityExample, SimilarityResult | PairLabelResult]):
         scores = [result.score or 0.0 for result in results if isinstance(result, SimilarityResult)]
         gold_scores = [example.score or 0.0 for example in examples]
         return Scores(task=self.name, count=len(gold_scores), metrics=score_similarity(gold_scores, scores))
+
+    @override
+    def score_counts(
+        self, examples: Sequence[SimilarityExample], results: Sequence[SimilarityResult | PairLabelResult]
+    ) -> ScoreCounts:
+        """Of the accuracy of labels; of scores, the pairs that are ranked."""
+        scores = [result.score or 0.0 for result in results if isinstance(result, SimilarityResult)]
+        if not scores:
+            return super().score_counts(examples, results)
+        pairs = np.array([[example.score or 0.0 for example in examples], scores], np.float64).T
+        return ScoreCounts(metric=self.primary, rule="spearman", counts_UC=pairs)
 
     @override
     def mistake(self, example: SimilarityExample, result: SimilarityResult | PairLabelResult) -> Mistake | None:

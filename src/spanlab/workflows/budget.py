@@ -31,7 +31,7 @@ def pretraining_within(job: PretrainingJob, seconds: float) -> PretrainingJob:
     spec, _ = build_training_spec(job.recipe, open_corpora(job.data), job.init)
     training = job.recipe.training
     steps = _affordable_steps(spec, training, seconds, start)
-    return replace(job, recipe=replace(job.recipe, training=_shortened(training, steps)))
+    return replace(job, recipe=replace(job.recipe, training=shorten(training, steps)))
 
 
 def finetuning_within(job: FinetuningJob, seconds: float) -> FinetuningJob:
@@ -43,11 +43,11 @@ def finetuning_within(job: FinetuningJob, seconds: float) -> FinetuningJob:
     if affordable >= planned:
         return job
     # The number of steps is settled; the learning rate stays open, and the run tells how it was chosen.
-    shorter = replace(job.config, training=_shortened(job.config.training, affordable))
+    shorter = replace(job.config, training=shorten(job.config.training, affordable))
     return replace(job, config=shorter, unset=replace(job.unset, epochs=False))
 
 
-def _shortened(training: TrainingConfig, steps: int) -> TrainingConfig:
+def shorten(training: TrainingConfig, steps: int) -> TrainingConfig:
     """The training section with this number of steps, and a warm-up that suits it."""
     too_long = training.warmup >= 1 and training.warmup > _WARMUP_SHARE * steps
     return replace(training, steps=steps, epochs=None, warmup=_WARMUP_SHARE if too_long else training.warmup)

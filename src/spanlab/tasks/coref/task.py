@@ -19,7 +19,8 @@ from typing_extensions import override
 from spanlab.arrays import Integers
 from spanlab.encoder import Encoder
 from spanlab.errors import ConfigError, InputError
-from spanlab.metrics.coref import score_clusters, score_gap
+from spanlab.metrics.coref import conll_f1_counts, gap_f1_counts, score_clusters, score_gap
+from spanlab.metrics.score_counts import ScoreCounts
 from spanlab.tasks.base import FittedState, Task
 from spanlab.tasks.coref.config import CorefConfig
 from spanlab.tasks.coref.data import (
@@ -277,8 +278,7 @@ class Coreference(Task[CorefExample, CorefResult]):
     @override
     def score(self, examples: Sequence[CorefExample], results: Sequence[CorefResult]) -> Scores:
         """MUC, B³, CEAFe, LEA, mentions and the mean of the first three; on questions of GAP, its scores."""
-        questions = [example.question for example in examples if example.question is not None]
-        if questions and len(questions) == len(examples):
+        if _are_questions(examples):
             return Scores(task=self.name, count=len(examples), metrics=_score_questions(examples, results))
         gold, predicted = [example.clusters for example in examples], [result.clusters for result in results]
         metrics = score_clusters(gold, predicted)
@@ -286,6 +286,14 @@ class Coreference(Task[CorefExample, CorefResult]):
             linked = score_clusters(gold, predicted, singletons=False)
             metrics["conll_f1_without_singletons"] = linked["conll_f1"]
         return Scores(task=self.name, count=len(examples), metrics=metrics)
+
+    @override
+    def score_counts(self, examples: Sequence[CorefExample], results: Sequence[CorefResult]) -> ScoreCounts:
+        """Of CoNLL F1; on questions of GAP, of F1."""
+        if _are_questions(examples):
+            gold, predicted, _ = _question_answers(examples, results)
+            return gap_f1_counts(gold, predicted)
+        return conll_f1_counts([example.clusters for example in examples], [result.clusters for result in results])
 
     @override
     def mistake(self, example: CorefExample, result: CorefResult) -> Mistake | None:
@@ -302,8 +310,20 @@ def _threshold_choices() -> list[dict[str, float]]:
     return [*({THRESHOLD: value} for value in sorted(_CHOICES)), {}]
 
 
+def _are_questions(examples: Sequence[CorefExample]) -> bool:
+    """Whether all examples are questions of GAP."""
+    return bool(examples) and all(example.question is not None for example in examples)
+
+
 def _score_questions(examples: Sequence[CorefExample], results: Sequence[CorefResult]) -> dict[str, float]:
     """The scores of GAP."""
+    return score_gap(*_question_answers(examples, results))
+
+
+def _question_answers(
+    examples: Sequence[CorefExample], results: Sequence[CorefResult]
+) -> tuple[list[tuple[bool, bool]], list[tuple[bool, bool]], list[str]]:
+    """Gold answers, predicted answers and genders."""
     gold, predicted, genders = [], [], []
     for example, result in zip(examples, results, strict=True):
         assert example.question is not None
@@ -311,7 +331,7 @@ def _score_questions(examples: Sequence[CorefExample], results: Sequence[CorefRe
         predicted.append(example.question.answer(example.text, result.clusters))
         start, end = example.question.pronoun
         genders.append(gender(example.text[start:end]) or "")
-    return score_gap(gold, predicted, genders)
+    return gold, predicted, genders
 
 
 def _speakers(example: CorefExample, units: LabelUnits) -> Integers:

@@ -36,6 +36,8 @@ class _Sentence:
     words: list[str] = field(default_factory=list)
     tags: list[str] = field(default_factory=list)
     lines: list[int] = field(default_factory=list)
+    document: int = 0
+    """The number of its document in the file; 0 in a file that does not say where documents begin."""
 
 
 def read_columns(
@@ -59,11 +61,13 @@ def _read_sentences(
     sentences: list[_Sentence] = []
     errors: list[InputError] = []
     current: _Sentence | None = None
+    document = 0
     for line_number, line in read_lines(path):
         if isinstance(line, InputError):
             errors.append(line)
         elif _ends_sentence(line):
             current = None
+            document += line.startswith(_DOCUMENT_START)
         elif not _is_comment(line):
             try:
                 word, tag = _word_and_tag(_split(line), columns, tag_scheme)
@@ -71,7 +75,7 @@ def _read_sentences(
                 errors.append(InputError(error.cause, path=path, line=line_number, fix=error.fix))
                 continue
             if current is None:
-                current = _Sentence()
+                current = _Sentence(document=document)
                 sentences.append(current)
             current.words.append(word)
             current.tags.append(tag)
@@ -134,7 +138,8 @@ def _row(path: str, sentence: _Sentence, scheme: TagScheme, *, spaced: bool) -> 
         )
         for index in irregular_tags(sentence.tags, scheme)
     )
-    return Row(values=values, path=path, line=sentence.lines[0], warnings=warnings)
+    document = str(sentence.document) if sentence.document else None
+    return Row(values=values, path=path, line=sentence.lines[0], document=document, warnings=warnings)
 
 
 def join_words(words: Sequence[str], *, spaced: bool) -> tuple[str, list[tuple[int, int]]]:

@@ -28,6 +28,8 @@ class Row:
     """None for an example passed in Python."""
     line: int | None = None
     """The line where the example begins, from 1."""
+    document: str | None = None
+    """The document that the example is from, where the file tells them apart."""
     columns: tuple[str, ...] = ()
     """The header of its table; empty if there is none."""
     warnings: tuple[RowWarning, ...] = ()

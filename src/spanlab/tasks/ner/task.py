@@ -9,6 +9,8 @@ from typing_extensions import override
 from spanlab.encoder import Encoder
 from spanlab.errors import ConfigError, InputError
 from spanlab.metrics.entities import entity_table, score_entities
+from spanlab.metrics.precision_recall import f1_counts
+from spanlab.metrics.score_counts import ScoreCounts
 from spanlab.tasks.base import FittedState, Head, Task
 from spanlab.tasks.formats.row import FileShape, Row
 from spanlab.tasks.ner.config import NerConfig
@@ -194,10 +196,13 @@ class NamedEntities(Task[NerExample, NerResult]):
     @override
     def score(self, examples: Sequence[NerExample], results: Sequence[NerResult]) -> Scores:
         """Exact spans and labels."""
-        gold = [[(span.start, span.end, span.label) for span in example.spans] for example in examples]
-        predicted = [[(span.start, span.end, span.label) for span in result.spans] for result in results]
+        gold, predicted = _spans(examples), _spans(results)
         metrics, table = score_entities(gold, predicted), entity_table(gold, predicted)
         return Scores(task=self.name, count=len(examples), metrics=metrics, per_label=table)
+
+    @override
+    def score_counts(self, examples: Sequence[NerExample], results: Sequence[NerResult]) -> ScoreCounts:
+        return f1_counts(_spans(examples), _spans(results))
 
     @override
     def mistake(self, example: NerExample, result: NerResult) -> Mistake | None:
@@ -213,3 +218,7 @@ class NamedEntities(Task[NerExample, NerResult]):
             for spans in (gold, predicted)
         )
         return Mistake(badness=badness, shown=result.to_html(), gold=gold_text, predicted=predicted_text)
+
+
+def _spans(texts: Sequence[NerExample] | Sequence[NerResult]) -> list[list[tuple[int, int, str]]]:
+    return [[(span.start, span.end, span.label) for span in text.spans] for text in texts]

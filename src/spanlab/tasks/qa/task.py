@@ -14,6 +14,7 @@ import numpy as np
 from typing_extensions import override
 
 from spanlab.encoder import Encoder, EncoderConfig
+from spanlab.metrics.score_counts import ScoreCounts
 from spanlab.metrics.squad import answer_scores, best_no_answer_threshold, score_answers
 from spanlab.tasks.base import FittedState, Head, Task
 from spanlab.tasks.formats.row import FileShape, Row
@@ -199,10 +200,21 @@ class QuestionAnswering(Task[QaExample, QaResult]):
     @override
     def score(self, examples: Sequence[QaExample], results: Sequence[QaResult]) -> Scores:
         """Exact match and F1 by the rules of the questions' language."""
-        gold = [[answer.text for answer in example.answers] for example in examples]
-        predicted = [result.answer if result.answer or result.no_answer else None for result in results]
+        gold, predicted = _answers(examples), _predicted_answers(results)
         metrics = score_answers(gold, predicted, language=self._language(examples))
         return Scores(task=self.name, count=len(examples), metrics=metrics)
+
+    @override
+    def score_counts(self, examples: Sequence[QaExample], results: Sequence[QaResult]) -> ScoreCounts:
+        """F1 of each question, by the language of all of them."""
+        language, pairs = self._language(examples), zip(_answers(examples), _predicted_answers(results), strict=True)
+        scores = [0.0 if text is None else answer_scores(gold, text, language=language).f1 for gold, text in pairs]
+        return ScoreCounts.of_scores(self.primary, scores)
+
+    @override
+    def document(self, example: QaExample) -> str | None:
+        """The context, which several questions may be about."""
+        return "\n".join(example.contexts)
 
     @override
     def mistake(self, example: QaExample, result: QaResult) -> Mistake | None:
@@ -217,6 +229,15 @@ class QuestionAnswering(Task[QaExample, QaResult]):
     def _language(self, examples: Sequence[QaExample]) -> str:
         configured = self.config.language
         return script_language(example.question for example in examples) if configured == "auto" else configured
+
+
+def _answers(examples: Sequence[QaExample]) -> list[list[str]]:
+    return [[answer.text for answer in example.answers] for example in examples]
+
+
+def _predicted_answers(results: Sequence[QaResult]) -> list[str | None]:
+    """The answers, "" for none; None is a prediction that is missing."""
+    return [result.answer if result.answer or result.no_answer else None for result in results]
 
 
 def _null_position(window: InputWindow, windower: Windower) -> int:

@@ -15,13 +15,16 @@ from typing_extensions import override
 
 from spanlab.encoder import Encoder
 from spanlab.errors import InputError
+from spanlab.metrics.precision_recall import f1_counts
 from spanlab.metrics.relations import (
     EntityRelations,
     by_boundaries,
+    by_boundaries_and_types,
     relation_label_table,
     score_given_relations,
     score_joint_relations,
 )
+from spanlab.metrics.score_counts import ScoreCounts
 from spanlab.tasks.base import FittedState, Head, Task
 from spanlab.tasks.formats.row import FileShape, Row
 from spanlab.tasks.relation.config import RelationConfig
@@ -182,6 +185,12 @@ class Relations(Task[RelationExample, RelationResult]):
         metrics = score_joint_relations(gold, predicted) if typed else score_given_relations(gold, predicted)
         table = relation_label_table(gold, predicted, typed=typed)
         return Scores(task=self.name, count=len(examples), metrics=metrics, per_label=table)
+
+    @override
+    def score_counts(self, examples: Sequence[RelationExample], results: Sequence[RelationResult]) -> ScoreCounts:
+        relations_of = by_boundaries_and_types if self._method.predicts_entities else by_boundaries
+        gold = [relations_of(example.gold) for example in examples]
+        return f1_counts(gold, [relations_of(result.predicted) for result in results])
 
     @override
     def mistake(self, example: RelationExample, result: RelationResult) -> Mistake | None:

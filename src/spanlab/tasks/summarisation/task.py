@@ -20,6 +20,7 @@ from typing_extensions import override
 from spanlab.encoder import Encoder
 from spanlab.errors import ConfigError
 from spanlab.metrics.generation import score_rouge
+from spanlab.metrics.score_counts import ScoreCounts
 from spanlab.tasks.base import FittedState, Task
 from spanlab.tasks.formats.row import FileShape, Row
 from spanlab.tasks.result import Mistake, Scores, common_fields, empty_fields
@@ -184,6 +185,15 @@ class Summarisation(Task[SummaryExample, SummaryResult]):
         metrics = score_rouge(references, predicted, language=languages)
         baselines = _score_baselines(tuple(examples), tuple(map(self._limit, examples)), languages)
         return Scores(task=self.name, count=len(examples), metrics={**metrics, **baselines})
+
+    @override
+    def score_counts(self, examples: Sequence[SummaryExample], results: Sequence[SummaryResult]) -> ScoreCounts:
+        """ROUGE-1 of each document."""
+        scores = [
+            score_rouge([example.references], [result.summary], language=self._language(example))[self.primary]
+            for example, result in zip(examples, results, strict=True)
+        ]
+        return ScoreCounts.of_scores(self.primary, scores)
 
     @override
     def mistake(self, example: SummaryExample, result: SummaryResult) -> Mistake | None:

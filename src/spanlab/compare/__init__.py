@@ -1,0 +1,1 @@
+"""Studies: several pre-training recipes on one corpus, tested downstream, in one table with statistics."""
