@@ -86,6 +86,12 @@ def test_base64_is_little_endian_float32(client: TestClient) -> None:
     assert np.frombuffer(base64.b64decode(encoded), "<f4") == pytest.approx(np.array(plain), abs=1e-5)
 
 
+@pytest.mark.parametrize("change", [{"encoding_format": []}, {"encoding_format": "hex"}, {"model": {}}, {"input": {}}])
+def test_values_of_the_wrong_type(client: TestClient, change: dict[str, object]) -> None:
+    answer = client.post("/v1/embeddings", json={"input": TEXT, **change})
+    assert (answer.status_code, answer.json()["error"]["where"]) == (422, next(iter(change)))
+
+
 def test_ranking_by_a_similarity_task(client: TestClient, models: tuple[ServedModel, ...]) -> None:
     texts = ["The mayor of Oslo crossed the river.", TEXT, "Ivan swam."]
     ranked = client.post("/rerank", json={"query": TEXT, "texts": texts, "return_text": True}).json()

@@ -70,11 +70,11 @@ def _describe(serving: Serving, name: str) -> dict[str, Any]:
 async def _embed(serving: Serving, body: bytes) -> Response:
     serving.batcher.check_room()
     values = await serving.in_pool(parse_object, body, _KEYS, ("input",))
-    name, encoding = values.get("model"), values.get("encoding_format") or "float"
+    name, encoding = values.get("model"), values.get("encoding_format")
     if name is not None and not isinstance(name, str):
         raise RefusalError(422, "invalid_input", f"'model' is {clip_repr(name)}; it must be a name", where="model")
     model = serving.model(name)
-    if encoding not in {"float", "base64"}:
+    if encoding not in (None, "float", "base64"):
         message = f"'encoding_format' is {clip_repr(encoding)}; it must be float or base64"
         raise RefusalError(422, "invalid_input", message, where="encoding_format")
     width = model.predictor.model.encoder.config.width
