@@ -27,7 +27,7 @@ FILLED = 2
 """Sentences with a masked span."""
 _WORDS = 2
 """In a span."""
-_SENTENCE_TOKENS = range(16, 41)
+_SENTENCE_TOKENS = range(10, 41)
 """Sentences that give enough context, and fit on a few lines."""
 
 

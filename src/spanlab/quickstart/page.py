@@ -208,8 +208,9 @@ def next_commands(folder: str, results: QuickstartResults) -> list[tuple[str, st
         ),
         ("prepare a corpus of your own", f"spanlab prepare MINE.txt --tokenizer {plan.SPANBERT_NAME} --out my-corpus"),
         (
-            "continue to pre-train on it; --dry-run estimates the time",
-            f"spanlab pretrain spanbert --data my-corpus --init {plan.SPANBERT_NAME} --out my-spanbert size=mini",
+            "continue to pre-train on it",
+            f"spanlab pretrain spanbert --data my-corpus --init {plan.SPANBERT_NAME} --out my-spanbert size=mini "
+            "--budget 30m",
         ),
         ("fill masks with it", 'spanlab fill my-spanbert "She [MASK] [MASK] until the morning."'),
         ("check a labelled file", "spanlab data check ner TRAIN.jsonl"),
