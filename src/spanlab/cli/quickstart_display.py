@@ -128,9 +128,11 @@ def print_continuation(console: Console, continuation: "Continuation") -> None:
     console.print(f"{_MARGIN}{LOSS_MEANING}", style="dim")
     for filled in continuation.filled:
         console.print()
+        lines = Table.grid(padding=(0, 2))
         for name, words in (("text", filled.gold), ("before", filled.before), ("after", filled.after)):
-            line = Text(f"{_MARGIN}{name:<8}", style="dim") + Text(f"{filled.left} ", style="not dim")
-            console.print(line + Text(f"[{words}]", style="bold cyan") + Text(f" {filled.right}"))
+            sentence = Text(f"{filled.left} ") + Text(f"[{words}]", style="bold cyan") + Text(f" {filled.right}")
+            lines.add_row(Text(f"{_MARGIN}{name}", style="dim"), sentence)
+        console.print(lines)
     console.print()
 
 

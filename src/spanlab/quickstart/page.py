@@ -73,9 +73,9 @@ def quickstart_page(folder: Path, results: QuickstartResults) -> str:
     """The report of a quickstart whose runs are all finished, as HTML."""
     scores = _table(HEADER, rows(results)) if results.rows else ""
     parts = [
-        Section(title="A new task: entities", html=scores + _paragraphs(remarks(results)) + _dev_curves(folder)),
-        Section(title="Entities in unseen text", html=_samples(results)),
         Section(title="Pre-training continued on a text", html=_continuation(folder, results.continuation)),
+        Section(title="A new task: entities", html=scores + _paragraphs(remarks(results)) + _dev_curves(folder)),
+        Section(title="Entities in unseen text", html=_samples(results) if results.rows else ""),
         Section(title="What to try next", html=_commands(folder, results)),
         Section(title="Reports of the runs", html=_links(folder)),
     ]
