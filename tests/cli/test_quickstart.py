@@ -50,7 +50,7 @@ def test_results_go_to_stdout_and_progress_to_stderr(asked: list[QuickstartSetti
         "before  Ana [is to] Rome.",
         "after   Ana [was in] Rome.",
         "40.0",
-        "+30.0 points",
+        "+30.0",
         "Left out: MiniLM: not installed.",
         "spanlab predict here/entities-spanbert --input MINE.txt",
     ):

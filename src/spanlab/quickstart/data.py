@@ -1,7 +1,8 @@
 """The data of a quickstart: a text as a corpus, and labelled entities."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from spanlab.corpus.manifest import MANIFEST, WORK, read_manifest
 from spanlab.corpus.prepare.config import PrepareConfig
@@ -12,7 +13,7 @@ from spanlab.quickstart.folder import QuickstartFolder
 from spanlab.quickstart.plan import CORPUS, ENTITIES, TEXT
 from spanlab.samples import Passage, load
 from spanlab.samples.export import files_of
-from spanlab.samples.formats import Record, json_lines
+from spanlab.samples.formats import json_lines
 from spanlab.text import Tokenizer
 
 MIN_TOKENS = 5000
@@ -107,10 +108,10 @@ def _passages(split: str) -> list[Passage]:
     return [passage for passage in load() if passage.split == split and passage.language == LANGUAGE]
 
 
-def _outermost(records: Sequence[Record]) -> Iterator[Record]:
+def _outermost(records: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
     """Of nested entities only the outermost: tags have no place for others."""
     for record in records:
-        spans: list[Record] = []
+        spans: list[Mapping[str, Any]] = []
         for span in record["spans"]:  # in the order of the text, outer before inner
             if not spans or span["start"] >= spans[-1]["end"]:
                 spans.append(span)

@@ -3,6 +3,7 @@
 The words of the table and its remarks are also those of the terminal.
 """
 
+from collections.abc import Sequence
 from html import escape
 from importlib import resources
 from importlib.util import find_spec
@@ -97,7 +98,7 @@ def _headline(results: QuickstartResults) -> str:
     return f"<header><h1>SpanLab quickstart</h1><p>{intro}</p><dl>{listed}</dl></header>"
 
 
-def _table(header: tuple[str, ...], body: list[tuple[str, ...]]) -> str:
+def _table(header: Sequence[str], body: Sequence[Sequence[str]]) -> str:
     head = "".join(f"<th>{escape(name)}</th>" for name in header)
     lines = "".join(
         f"<tr><th>{escape(line[0])}</th>{''.join(f'<td>{escape(cell)}</td>' for cell in line[1:])}</tr>"
