@@ -110,10 +110,12 @@ def print_reading(console: Console, reading: "Reading") -> None:
     console.print()
     for line in draw_mentions(reading.text, 0, len(reading.text), mentions, console.width, Text(_MARGIN)):
         console.print(line, soft_wrap=True)
-    _print_heading(console, "coreference" if reading.clusters else "")
+    _print_heading(console, "coreference: the same number, the same person or thing" if reading.clusters else "")
     for number, cluster in enumerate(reading.clusters, start=1):
         words = " · ".join(reading.text[span.start : span.end] for span in cluster)
-        console.print(Text(f"{_MARGIN}{number:>2}  ", style=f"bold {cluster_colour(number)}") + Text(words, "default"))
+        console.print(
+            Text(f"{_MARGIN}{number:>2}  ", style=f"bold {cluster_colour(number)}") + Text(words, "not bold default")
+        )
     _print_heading(console, "questions" if reading.answers else "")
     for answer in reading.answers:
         console.print(Text(f"{_MARGIN}{answer.question}  ") + Text(answer.text or "(no answer)", style="bold cyan"))

@@ -7,20 +7,17 @@ trained for the same number of steps from random weights and from spanbert-mini-
 
 import shutil
 import time
-from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
-from typing_extensions import override
 
 from spanlab.encoder import build_encoder, load_model, save_model
 from spanlab.encoder.layers import evaluating
 from spanlab.finetuning.config import resolve_run_config
-from spanlab.finetuning.defaults import NOTHING_UNSET, unset_settings
+from spanlab.finetuning.defaults import unset_settings
 from spanlab.pretraining.build import build_training_spec
 from spanlab.pretraining.recipe import Recipe, load_recipe
 from spanlab.quickstart import plan
@@ -31,7 +28,7 @@ from spanlab.training.distributed import current_process
 from spanlab.training.run_folder import CONFIG, REPORT, RunFolder
 from spanlab.training.spec import TrainingSpec
 from spanlab.workflows.dry_run import measure_steps
-from spanlab.workflows.finetune import FinetuningJob
+from spanlab.workflows.finetune import FinetuningJob, resumed_job
 from spanlab.workflows.finetune import run_job as run_finetuning
 from spanlab.workflows.pretrain import PretrainingJob, open_corpora
 from spanlab.workflows.pretrain import run_job as run_pretraining
@@ -41,35 +38,16 @@ MIN_STEPS = 4
 _MEASURED_STEPS = 4
 
 
-class PlannedRun(ABC):
-    """A run whose number of steps is not decided yet."""
-
-    folder: QuickstartFolder
-
-    @property
-    @abstractmethod
-    def description(self) -> str:
-        """What the run does, for the user."""
-
-    @abstractmethod
-    def prepare(self) -> tuple[TrainingSpec[Any], TrainingConfig, int]:
-        """The run, to be measured, and the most steps that it needs."""
-
-    @abstractmethod
-    def train(self, out: Path, steps: int, *, resume: bool) -> None:
-        """Train to the end."""
-
-
 @dataclass(frozen=True, kw_only=True)
-class Continuing(PlannedRun):
+class Continuing:
     """SpanBERT's objectives on the corpus, from a model with both heads."""
 
     folder: QuickstartFolder
     model: Path
 
     @property
-    @override
     def description(self) -> str:
+        """What the run does, for the user."""
         return f"{plan.SPANBERT_NAME} on this text, by masked spans and their boundaries (MLM and SBO)"
 
     @property
@@ -82,14 +60,14 @@ class Continuing(PlannedRun):
         training = {**plan.CONTINUING["training"], **_steps_config(steps)}
         return load_recipe(SYSTEM, {**plan.CONTINUING, "training": training})
 
-    @override
     def prepare(self) -> tuple[TrainingSpec[Any], TrainingConfig, int]:
+        """The run, to be measured, and the most steps that it needs."""
         recipe = self.recipe(1)
         spec, _ = build_training_spec(recipe, open_corpora([self.corpus]), str(self.model))
         return spec, recipe.training, int(plan.MOST_EPOCHS * spec.data.steps_per_epoch)
 
-    @override
     def train(self, out: Path, steps: int, *, resume: bool) -> None:
+        """Train to the end."""
         job = PretrainingJob(
             recipe=self.recipe(steps), data=(self.corpus,), out=str(out), init=str(self.model), resume=resume
         )
@@ -97,7 +75,7 @@ class Continuing(PlannedRun):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Finetuning(PlannedRun):
+class Finetuning:
     """The almanac's entities from a model folder, with the settings that `spanlab finetune` chooses."""
 
     folder: QuickstartFolder
@@ -105,36 +83,36 @@ class Finetuning(PlannedRun):
     model: Path
 
     @property
-    @override
     def description(self) -> str:
+        """What the run does, for the user."""
         return f"entities, initial weights: {plan.TITLES[self.initial_weights]}"
 
-    @override
     def prepare(self) -> tuple[TrainingSpec[Any], TrainingConfig, int]:
-        run = self._job(Path(), 1, resume=False).prepare()
+        """The run, to be measured, and the most steps that it needs."""
+        run = self._job(Path(), 1).prepare()
         return run.spec, run.training, plan.TARGET_STEPS[self.initial_weights]
 
-    @override
     def train(self, out: Path, steps: int, *, resume: bool) -> None:
-        job = self._job(out, steps, resume=resume)
+        """Train to the end."""
+        job = resumed_job(str(out), {}) if resume else self._job(out, steps)
         run_finetuning(job, on_start=self.folder.events.run_begins, on_record=self.folder.events.record)
 
-    def _job(self, out: Path, steps: int, *, resume: bool) -> FinetuningJob:
-        training: Mapping[str, Any] = {"batch_size": plan.BATCH_SIZE, **_steps_config(steps)}
-        if resume:
-            saved = RunFolder(out).read_config()["training"]
-            training = {**training, **{key: saved[key] for key in ("lr", "lr_factors")}}
+    def _job(self, out: Path, steps: int) -> FinetuningJob:
+        changes = {"training": {"batch_size": plan.BATCH_SIZE, **_steps_config(steps)}}
         files = _absolute(self.folder, plan.ENTITIES)
         return FinetuningJob(
             task="ner",
             model=str(self.model),
             train=str(files / "train.jsonl"),
             dev=str(files / "dev.jsonl"),
-            config=resolve_run_config("ner", {"training": training}),
-            unset=NOTHING_UNSET if resume else unset_settings({"training": training}),
+            config=resolve_run_config("ner", changes),
+            unset=unset_settings(changes),
             out=str(out),
-            resume=resume,
         )
+
+
+PlannedRun = Continuing | Finetuning
+"""A run whose number of steps is not decided yet."""
 
 
 def _steps_config(steps: int) -> dict[str, int]:
