@@ -101,9 +101,9 @@ def test_what_says_nothing_is_left_out_and_said_so(
     assert results.continuation.filled == ()
     said = "\n".join(table.remarks(results))
     for line in (
-        "entities from random, same shape: after its 2 steps, F1 on dev had not exceeded 15",
-        "entities from spanbert-mini-en: after its 2 steps",
-        "spanbert-mini-en continued: its 2 steps are fewer than the 20",
+        "entities from random, same shape: its 2 steps were too few: F1 on dev never exceeded 15",
+        "entities from spanbert-mini-en: its 2 steps were too few",
+        "spanbert-mini-en continued: its 2 steps were too few: the loss says something from 20 on",
         "MiniLM: it was not requested",
     ):
         assert line in said
@@ -418,12 +418,12 @@ def test_the_table_says_what_pretraining_is_worth_and_what_is_missing() -> None:
     [
         ([0.0, 5.0, 30.0, 50.0, 58.0, 60.0, 61.0, 61.5], ""),
         ([0.0, 40.0, 60.0, 60.0, 60.0, 60.0, 55.0, 54.0], ""),  # falling is not rising
-        ([0.0, 0.0, 5.0, 9.0, 12.0, 14.0, 15.0, 15.0], "after its 80 steps, F1 on dev had not exceeded 15"),
+        ([0.0, 0.0, 5.0, 9.0, 12.0, 14.0, 15.0, 15.0], "its 80 steps were too few: F1 on dev never exceeded 15"),
         (
             [0.0, 0.0, 0.0, 5.0, 9.0, 16.0, 22.0, 24.5],
-            "after its 80 steps, F1 on dev was still rising: by 8.5 over the last quarter",
+            "its 80 steps were too few: F1 on dev still rose by 8.5 over the last quarter of them",
         ),
-        ([20.0], "after its 10 steps, F1 on dev was still rising: by 20.0 over the last quarter"),
+        ([20.0], "its 10 steps were too few: F1 on dev still rose by 20.0 over the last quarter of them"),
     ],
 )
 def test_which_runs_had_too_little_time(curve: list[float], problem: str) -> None:

@@ -49,7 +49,7 @@ def _compare(planned: Continuing, run: Path) -> Continuation:
     last = read_run(run).records[-1]
     before = _held_out_losses(planned, planned.model)
     if last["step"] < plan.FEWEST_STEPS:
-        problem = f"its {last['step']:,} steps are fewer than the {plan.FEWEST_STEPS} from which a loss says anything"
+        problem = f"its {last['step']:,} steps were too few: the loss says something from {plan.FEWEST_STEPS} on"
         return Continuation(
             steps=last["step"], epochs=last["epoch"], before=before, after={}, filled=(), problem=problem
         )

@@ -81,11 +81,11 @@ def too_short(curve: Sequence[tuple[int, float]]) -> str:
     last_step, last = curve[-1]
     best = max(score for _, score in curve)
     if best <= FLOOR:
-        return f"after its {last_step:,} steps, F1 on dev had not exceeded {FLOOR:g}"
+        return f"its {last_step:,} steps were too few: F1 on dev never exceeded {FLOOR:g}"
     earlier = [score for step, score in curve if step <= 0.75 * last_step]
     gain = last - (earlier[-1] if earlier else 0.0)
     if gain > STEEP:
-        return f"after its {last_step:,} steps, F1 on dev was still rising: by {gain:.1f} over the last quarter"
+        return f"its {last_step:,} steps were too few: F1 on dev still rose by {gain:.1f} over the last quarter of them"
     return ""
 
 
