@@ -27,7 +27,7 @@ $(STAMP):
 	PIP_CONSTRAINT=constraints.txt $(BIN)/pip install --quiet --disable-pip-version-check -e ".[$(EXTRAS)]"
 	touch $@
 
-quickstart: $(STAMP) ## Pre-train, fine-tune and compare on this machine, in about 6 minutes, without network
+quickstart: $(STAMP) ## See a model read, go on learning and take up a new task, in about 6 minutes, without network
 	$(BIN)/spanlab quickstart
 
 examples: $(STAMP) ## Run every example with MiniLM, and compare its score with a floor (before a release)

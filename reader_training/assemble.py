@@ -2,7 +2,7 @@
 
     python -m reader_training.assemble --runs DIR [--out src/spanlab/models/reader]
 
-Enters: the runs of `reader_training.train`. Leaves: heads and adapters of all tasks in fp16, without MiniLM's own
+Enters: the runs of `reader_training.train`. Leaves: heads and adapters of all tasks in compact form, without MiniLM's own
 weights, and the hashes of the files. `similarity` is MiniLM as it is: a head without weights. The card, `README.md`, is
 written by `reader_training.score`.
 """

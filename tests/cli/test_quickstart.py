@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from spanlab.quickstart import run
-from spanlab.quickstart.events import QuickstartEvents
+from spanlab.quickstart.folder import QuickstartEvents
 from spanlab.quickstart.plan import QuickstartSettings
 from spanlab.quickstart.results import QuickstartResults
 from tests.cli.run import run_here
@@ -23,8 +23,12 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[QuickstartSettings]:
         settings_of_all.append(settings)
         events.part(1, 4, "[text]")
         events.progress("reading", 10, None)
-        events.say("the tokenizer is [done]")
-        return results_of(10.0, 40.0)
+        events.say("the corpus is [done]")
+        results = results_of(10.0, 40.0, "MiniLM: not installed")
+        assert results.reading is not None
+        events.read(results.reading)
+        events.continued(results.continuation)
+        return results
 
     monkeypatch.setattr(run, "run_quickstart", pretend)
     return settings_of_all
@@ -34,22 +38,30 @@ def test_results_go_to_stdout_and_progress_to_stderr(asked: list[QuickstartSetti
     ended = run_here("quickstart", "--out", "here", "--text", "a.txt", "b.txt", "--budget", "90s")
     assert ended.returncode == 0, ended.stderr
     assert asked == [QuickstartSettings(out=Path("here"), text=("a.txt", "b.txt"), budget=90.0)]
-    for line in ("[1/4] [text]", "the tokenizer is [done]", "6 min 1 s in total; see here/report.html"):
+    for line in ("[1/4] [text]", "the corpus is [done]", "6 min 1 s in total; see here/report.html"):
         assert line in ended.stderr
         assert line not in ended.stdout
     for words in (
+        "Ana <b> sleeps in Rome.",
+        "Where does Ana sleep?  Rome",
+        "PER 1",
+        "1  Ana · sleeps",
+        "MLM               5.50    4.50",
+        "before  Ana [is to] Rome.",
+        "after   Ana [was in] Rome.",
         "40.0",
-        "+30.0 points",
-        "[Ana PER] <b> sleeps in Rome.",
-        "Where does Ana sleep?  Rome  (gold: Rome)",
+        "+30.0",
+        "Left out: MiniLM: not installed.",
+        "spanlab predict here/entities-spanbert --input MINE.txt",
     ):
         assert words in ended.stdout
-    assert "spanlab predict here/pretrained-entities --input MINE.txt" in ended.stdout
+        assert words not in ended.stderr
 
 
 def test_findings_as_json(asked: list[QuickstartSettings]) -> None:
     ended = run_here("quickstart", "--json")
-    assert json.loads(ended.stdout) == results_of(10.0, 40.0).to_dict()
+    expected = json.loads(json.dumps(results_of(10.0, 40.0, "MiniLM: not installed").to_dict()))
+    assert json.loads(ended.stdout) == expected
     assert asked == [QuickstartSettings()]
 
 

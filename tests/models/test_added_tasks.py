@@ -54,7 +54,7 @@ def test_it_is_small_and_predicts_the_same(trained: Path, light: Path) -> None:
     assert small.tasks == whole.tasks == ("label", "qa")
     before, after = (model.predict(TEXT, task="label")[0] for model in (whole, small))
     assert before.label == after.label
-    assert after.score == pytest.approx(before.score, abs=2e-3)  # fp16 rounds
+    assert after.score == pytest.approx(before.score, abs=5e-3)  # int8 rounds
     answers = [model.predict((QUESTION["question"], TEXT), task="qa")[0] for model in (whole, small)]
     assert answers[0].nbest[0].answer == answers[1].nbest[0].answer
     assert (whole.encode(TEXT) == small.encode(TEXT)).all()
@@ -119,7 +119,7 @@ def test_another_base_is_refused(light: Path, tmp_path: Path, changes: dict[str,
 def test_what_cannot_be_written_over_a_base_is_said(trained: Path, tmp_path: Path) -> None:
     for arguments, message in (
         (["--base", "minilmm"], "did you mean 'minilm'?"),
-        (["--base", BASE, "--compact"], "give one of them"),
+        (["--base", BASE, "--compact"], "leave out --compact"),
     ):
         done = run_here("convert", str(trained), *arguments, "--out", str(tmp_path / "out"))
         assert done.returncode == 2

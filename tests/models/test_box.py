@@ -148,6 +148,14 @@ def test_a_folder_of_the_name_comes_first_and_says_so(boxed: Path) -> None:
         shutil.rmtree(folder)
 
 
+def test_a_folder_of_the_name_that_is_no_model_is_not_meant(boxed: Path) -> None:
+    Path("spanbert-mini-en").mkdir()
+    (Path("spanbert-mini-en") / "__init__.py").write_text("")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert locate_model("spanbert-mini-en") == boxed
+
+
 def test_the_note_is_one_line_on_stderr(tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     shutil.copytree(tiny_model, "spanbert-mini-en")

@@ -33,8 +33,8 @@ def convert(
     With --compact, matrices are int8 with a scale for each row. Every command reads such a folder; transformers does
     not: converting it without --compact writes fp32 again.
 
-    With --base, heads and adapters that finetune --add has added to a model in the box are written in fp16, without
-    its encoder: a few megabytes, which work wherever that model is installed.
+    With --base, heads and adapters that finetune --add has added to a model in the box are written, matrices as int8,
+    without its encoder: a few megabytes, which work wherever that model is installed.
 
     Examples:
       spanlab convert checkpoint_best.pt --out spanbert-large --tokenizer vocab-folder
@@ -69,6 +69,6 @@ def _check_base(base: str, source: str, *, compact: bool) -> None:
         cause = f"--base is a name of `spanlab models`, and '{base}'{did_you_mean(base, NAMES)} is none"
         raise InputError(cause, fix=f"use one of {', '.join(NAMES)}")
     if compact:
-        raise InputError("--base writes fp16, and --compact int8", fix="give one of them")
+        raise InputError("--base writes compact weights by itself", fix="leave out --compact")
     if Path(source).is_file():
         raise InputError("--base is for tasks that were added to a model", path=source, fix="leave out --base")

@@ -13,6 +13,8 @@ from spanlab.errors import InputError, LoadWarning
 from spanlab.models.minilm import find_minilm, minilm_folder, minilm_from_hub
 
 _WEIGHTS, _ADDED_WEIGHTS = "model.safetensors", "heads.safetensors"
+_OF_A_MODEL = ("config.json", "tokenizer.json", "model")
+"""What a folder that is meant as a model has one of: a model folder, a tokenizer's, a run."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,12 +129,12 @@ def list_models() -> tuple[BundledModel, ...]:
 def folder_of(name: str) -> Path | None:
     """The folder that a name in the box stands for; None for any other name.
 
-    A model, run or tokenizer folder of that name here comes first, with a warning. Raises with the command that
-    installs the model if its files are not there.
+    A folder of that name here comes first, with a warning, unless it is something else than a model. Raises with the
+    command that installs the model if its files are not there.
     """
     if name not in _BY_NAME:
         return None
-    if any((Path(name) / file).is_file() for file in ("config.json", "model/config.json", "tokenizer.json")):
+    if any((Path(name) / inner).exists() for inner in _OF_A_MODEL):
         remark = f"'{name}' is a folder here, and is used instead of the model of that name in `spanlab models`"
         warnings.warn(LoadWarning(f"{remark}; ./{name} says so without this note"), stacklevel=3)
         return Path(name)

@@ -9,18 +9,52 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from spanlab.atomic_io import fsync_folder, has_output, locked, replace_folder, sha256_of, write_json
 from spanlab.errors import InputError
-from spanlab.quickstart.events import QuickstartEvents
 from spanlab.quickstart.plan import QuickstartSettings, all_outputs
 from spanlab.report.number_format import duration
 from spanlab.strict_parsing import read_json
 
+if TYPE_CHECKING:
+    from spanlab.quickstart.results import Continuation, Reading
+    from spanlab.training.loop import Training
+    from spanlab.training.records import Record
+
 JOURNAL = "quickstart.json"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 _LOCK = ".lock"
+_OF_VERSION_1 = ("tokenizer", "minilm-corpus", "questions", "untrained", "pretrained", "minilm")
+"""What older quickstarts wrote beside what this one writes; the last three also begin the names of runs."""
+
+
+class QuickstartEvents:
+    """Receives the events of a quickstart, since the library itself prints nothing; this base class ignores them."""
+
+    def part(self, number: int, total: int, title: str) -> None:
+        """Part `number`, from 1, of `total` starts."""
+
+    def say(self, line: str) -> None:
+        """A line for the user."""
+
+    def progress(self, description: str, done: int, total: int | None) -> None:
+        """Progress of a step without training, in bytes."""
+
+    def read(self, reading: "Reading") -> None:
+        """What the reader found in a text."""
+
+    def run_begins(self, training: "Training[Any]", notes: tuple[str, ...]) -> None:
+        """A training run starts or is resumed."""
+
+    def record(self, record: "Record") -> None:
+        """A training step or an evaluation is done."""
+
+    def run_ends(self) -> None:
+        """The run is finished or was interrupted."""
+
+    def continued(self, continuation: "Continuation") -> None:
+        """What continued pre-training changed."""
 
 
 class QuickstartFolder:
@@ -89,15 +123,17 @@ class QuickstartFolder:
                 raise InputError(f"the quickstart was started with {old}", path=self.path, fix=fix)
 
     def _read(self) -> dict[str, Any]:
-        path = self.path / JOURNAL
+        path, cause = self.path / JOURNAL, "not the journal of a quickstart"
         try:
             journal = read_json(path)
             if journal["format_version"] == FORMAT_VERSION and isinstance(journal["settings"], dict):
                 assert isinstance(journal, dict)
                 return journal
+            if journal["format_version"] != FORMAT_VERSION:
+                cause = "written by another version of SpanLab, whose quickstart has other parts"
         except (ValueError, KeyError, TypeError):
             pass
-        raise InputError("not the journal of a quickstart", path=path, fix="start over with --overwrite")
+        raise InputError(cause, path=path, fix="start over with --overwrite, or use another --out")
 
     def _write(self) -> None:
         journal = {"format_version": FORMAT_VERSION, "settings": _comparable(self.settings), "seconds": self._seconds}
@@ -105,7 +141,8 @@ class QuickstartFolder:
 
     def _clear(self) -> None:
         """Remove what a quickstart writes, and nothing else; the journal last, which identifies the folder."""
-        for name in (*all_outputs(), JOURNAL):
+        runs = [f"{name}-{task}" for name in _OF_VERSION_1[3:] for task in ("entities", "questions")]
+        for name in (*all_outputs(), *_OF_VERSION_1, *runs, JOURNAL):
             path = self.path / name
             if path.is_dir():
                 shutil.rmtree(path)

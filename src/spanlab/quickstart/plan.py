@@ -1,19 +1,15 @@
-"""The plan of a quickstart: initial weights, tasks, names of outputs, hyperparameters and shares of time.
+"""The plan of a quickstart: settings, names of outputs, hyperparameters, shares of time, and which runs count.
 
-Initial weights are the rows of the resulting table, tasks its columns.
+The initial weights of the new task are the rows of the resulting table.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from spanlab.errors import ConfigError
-
-if TYPE_CHECKING:
-    from spanlab.pretraining.recipe import Size
-
 
 MIN_BUDGET = 10.0
 
@@ -24,17 +20,15 @@ class QuickstartSettings:
 
     out: Path = Path("quickstart")
     text: tuple[str, ...] = ()
-    """Plain text files to pre-train on; none: Python's language reference."""
+    """Plain text files to read and to continue pre-training on; none: those that come with SpanLab and Python."""
     budget: float = 360.0
     """Approximate total seconds; time that a step does not use goes to later ones."""
-    size: "Size" = "tiny"
-    """Size of the pre-trained model; in minutes a larger one sees too little text to benefit."""
-    vocabulary: int = 6000
-    """Vocabulary size of the tokenizer."""
     steps: int | None = None
-    """Training steps of every run; None: as many as fit the budget on this machine."""
+    """Training steps of every run; None: as many as it needs and the budget allows on this machine."""
+    reader: str | None = "reader"
+    """The model of the first part: a name in `spanlab models` or a model folder; None for none."""
     minilm: bool = True
-    """Whether to include the packaged MiniLM."""
+    """Whether to include MiniLM."""
 
     def __post_init__(self) -> None:
         if self.budget < MIN_BUDGET:
@@ -42,103 +36,62 @@ class QuickstartSettings:
             raise ConfigError(cause, fix=f"use at least {MIN_BUDGET:g}s, such as 6m")
 
 
-TEXT, TOKENIZER, CORPUS, UNTRAINED, PRETRAINED = "text", "tokenizer", "corpus", "untrained", "pretrained"
-MINILM_CORPUS, MINILM = "minilm-corpus", "minilm"
+SPANBERT_NAME = "spanbert-mini-en"
+READING, TEXT, CORPUS, CONTINUED, CONTINUATION = "reading.json", "text", "corpus", "continued", "continuation.json"
+ENTITIES, RANDOM, SPANBERT, MINILM = "entities", "random", "spanbert", "minilm"
 SCORES, REPORT = "scores.json", "report.html"
-INITIAL_WEIGHTS = (UNTRAINED, PRETRAINED, MINILM)
-TITLES: Mapping[str, str] = MappingProxyType(
+TITLES: Mapping[str, str] = MappingProxyType({RANDOM: "random, same shape", SPANBERT: SPANBERT_NAME, MINILM: "MiniLM"})
+"""Of the initial weights."""
+EVALUATIONS, CHECKPOINTS = 8, 2
+"""Of a run."""
+
+CONTINUING: Mapping[str, Any] = MappingProxyType(
     {
-        UNTRAINED: "random",
-        PRETRAINED: "pre-trained here",
-        MINILM: "MiniLM, continued",
+        "size": "mini",
+        "data": {"length": 128, "held_out": 0.05},
+        "training": {"batch_size": 16, "lr": 5e-4, "warmup": 0.1, "schedule": "linear"},
     }
 )
-EVALUATIONS = 4
-"""Evaluations on dev, and checkpoints, of a run."""
-LANGUAGE = "en"
-"""The language of the passages; the packaged MiniLM is English."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class QuickstartTask:
-    """A task and its hyperparameters."""
-
-    name: str
-    """The folder of its labelled files, and part of the names of its runs."""
-    task: str
-    title: str
-    metrics: tuple[str, ...]
-    """Columns of the table, the main metric first."""
-    batch_size: int
-    lr: float
-    """Learning rate of the small models, with and without pre-training."""
-    minilm_lr: float
-
-
-TASKS = (
-    QuickstartTask(
-        name="entities",
-        task="ner",
-        title="entities",
-        metrics=("f1",),
-        batch_size=4,
-        lr=1e-3,
-        minilm_lr=2e-4,
-    ),
-    QuickstartTask(
-        name="questions",
-        task="qa",
-        title="questions",
-        metrics=("f1", "exact_match"),
-        batch_size=8,
-        lr=5e-4,
-        minilm_lr=2e-4,
-    ),
-)
-
-PRETRAINING: Mapping[str, Any] = MappingProxyType(
-    {
-        # For a small hidden size and little text: rotary positions, pre-norm, larger initial weights.
-        "encoder": {
-            "positions": "rotary",
-            "norm_place": "pre",
-            "final_norm": True,
-            "init_std": 0.05,
-            "dropout": 0.0,
-            "attention_dropout": 0.0,
-        },
-        "data": {"length": 256, "held_out": 0.03},
-    }
-)
-"""Keys of the recipe, without its `training` section."""
-PRETRAINING_OPTIMISER: Mapping[str, Any] = MappingProxyType(
-    {"batch_size": 4, "lr": 1e-3, "betas": (0.9, 0.98), "weight_decay": 0.01, "warmup": 0.1}
-)
-"""The `training` section."""
-CONTINUED: Mapping[str, Any] = MappingProxyType({"data": {"length": 128, "held_out": 0.03}})
-"""The same two for the continued pre-training of MiniLM."""
-CONTINUED_OPTIMISER: Mapping[str, Any] = MappingProxyType({"batch_size": 8, "lr": 2e-4, "warmup": 0.1})
+"""Changes to SpanBERT's recipe for continued pre-training."""
+MOST_EPOCHS = 10
+"""Of continued pre-training; more would only learn the text by heart."""
+BATCH_SIZE = 8
+"""Of fine-tuning: a hundred passages in larger batches would be too few steps. Other settings are chosen by width."""
+TARGET_STEPS: Mapping[str, int] = MappingProxyType({RANDOM: 160, SPANBERT: 160, MINILM: 100})
+"""Steps of fine-tuning after which F1 on dev has levelled off, by initial weights."""
 
 SHARES: Mapping[str, float] = MappingProxyType(
-    {
-        PRETRAINED: 0.30,
-        f"{UNTRAINED}-entities": 0.08,
-        f"{UNTRAINED}-questions": 0.05,
-        f"{PRETRAINED}-entities": 0.08,
-        f"{PRETRAINED}-questions": 0.05,
-        MINILM: 0.09,
-        f"{MINILM}-entities": 0.15,
-        f"{MINILM}-questions": 0.20,
-    }
+    {CONTINUED: 0.24, f"{ENTITIES}-{RANDOM}": 0.2, f"{ENTITIES}-{SPANBERT}": 0.2, f"{ENTITIES}-{MINILM}": 0.36}
 )
 """Shares of the time that remains after the corpus, by run, in the order of the runs."""
-SCORING_SHARE = 0.08
+SCORING_SHARE = 0.06
 """Share of the budget for the test scores and the report."""
 
+FEWEST_STEPS = 20
+"""A continued pre-training of fewer steps says nothing."""
+FLOOR, STEEP = 15.0, 8.0
+"""Points of F1 on dev: what a fine-tuning must have exceeded, and the most it may have gained over its last quarter."""
 
-def run_name(initial_weights: str, task: QuickstartTask) -> str:
+
+def too_short(curve: Sequence[tuple[int, float]]) -> str:
+    """Why the score of a run says nothing, by its (step, F1) on dev: it had too few steps; "" if it had enough.
+
+    A run has learned too little if it never exceeded `FLOOR`, or gained more than `STEEP` over its last quarter.
+    """
+    last_step, last = curve[-1]
+    best = max(score for _, score in curve)
+    if best <= FLOOR:
+        return f"its {last_step:,} steps were too few: F1 on dev never exceeded {FLOOR:g}"
+    earlier = [score for step, score in curve if step <= 0.75 * last_step]
+    gain = last - (earlier[-1] if earlier else 0.0)
+    if gain > STEEP:
+        return f"its {last_step:,} steps were too few: F1 on dev still rose by {gain:.1f} over the last quarter of them"
+    return ""
+
+
+def run_name(initial_weights: str) -> str:
     """The folder of a fine-tuning run."""
-    return f"{initial_weights}-{task.name}"
+    return f"{ENTITIES}-{initial_weights}"
 
 
 def seconds_for(run: str, remaining_runs: Sequence[str], seconds: float) -> float:
@@ -148,5 +101,4 @@ def seconds_for(run: str, remaining_runs: Sequence[str], seconds: float) -> floa
 
 def all_outputs() -> tuple[str, ...]:
     """The names of everything that a quickstart writes, except for its journal."""
-    folders = (TEXT, TOKENIZER, CORPUS, UNTRAINED, MINILM_CORPUS, *(task.name for task in TASKS))
-    return (*folders, *SHARES, SCORES, REPORT)
+    return (READING, TEXT, CORPUS, CONTINUATION, ENTITIES, RANDOM, *SHARES, SCORES, REPORT)

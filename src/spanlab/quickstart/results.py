@@ -1,4 +1,4 @@
-"""Results of a quickstart: the test scores of every model, and their predictions for the same unseen texts."""
+"""Results of a quickstart: what the reader found, what continued pre-training changed, the scores of the new task."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,22 +9,17 @@ from spanlab.config import Source, from_mapping, to_mapping
 from spanlab.inference.load import load
 from spanlab.quickstart import plan
 from spanlab.quickstart.folder import QuickstartFolder
-from spanlab.quickstart.plan import QuickstartTask
-from spanlab.quickstart.runs import steps_of
 from spanlab.report.run_history import read_run
 from spanlab.strict_parsing import parse_json, read_json
-from spanlab.tasks.ner.data import NerResult
-from spanlab.tasks.qa.data import QaResult
 
 TEST = "test.json"
 """The file of a fine-tuning run with its test scores and sample predictions."""
-_SAMPLE_PASSAGES = 2
-_SAMPLE_QUESTIONS = 6
+_SAMPLES = 2
 
 
 @dataclass(frozen=True, kw_only=True)
-class SampleSpan:
-    """Characters `start` to `end` of a sample's text and their label; an answer has no label."""
+class Span:
+    """Characters `start` to `end` of a text; a mention of a cluster has no label."""
 
     start: int
     end: int
@@ -32,19 +27,57 @@ class SampleSpan:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Answer:
+    """A question and its answer; "" for none."""
+
+    question: str
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """What the reader found in a text."""
+
+    text: str
+    answers: tuple[Answer, ...]
+    entities: tuple[Span, ...]
+    clusters: tuple[tuple[Span, ...], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FilledSpan:
+    """A sentence of held-out text with a masked span, what stood there, and what was filled in."""
+
+    left: str
+    gold: str
+    right: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Continuation:
+    """What continued pre-training changed."""
+
+    steps: int
+    epochs: float
+    before: dict[str, float]
+    """Held-out losses by objective."""
+    after: dict[str, float]
+    filled: tuple[FilledSpan, ...]
+    problem: str = ""
+    """Why `after` and `filled` are empty, if they are."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Sample:
-    """An unseen text with its gold spans and those that each model predicts."""
+    """An unseen text with its gold entities and those that each model predicts."""
 
     id: str
     text: str
-    question: str = ""
-    gold: tuple[SampleSpan, ...]
-    predicted: dict[str, tuple[SampleSpan, ...]]
+    gold: tuple[Span, ...]
+    predicted: dict[str, tuple[Span, ...]]
     """By initial weights."""
-
-    def answer(self, spans: tuple[SampleSpan, ...]) -> str:
-        """The text of the first span; "" without spans."""
-        return self.text[spans[0].start : spans[0].end] if spans else ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,153 +85,131 @@ class RunScores:
     """Scores of one fine-tuned model on the test file."""
 
     count: int
-    metrics: dict[str, float]
-    samples: tuple[tuple[SampleSpan, ...], ...]
-    """The predicted spans of each sample."""
+    f1: float
+    samples: tuple[tuple[Span, ...], ...]
+    """The predicted entities of each sample."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModelScores:
-    """The models fine-tuned from one set of initial weights: a row of the table."""
+class Row:
+    """The model fine-tuned from one set of initial weights: a row of the table."""
 
     initial_weights: str
-    title: str
-    pretraining: str
-    """The pre-training of the weights, in words."""
-    scores: dict[str, dict[str, float]]
-    """Metrics by task."""
-    steps: dict[str, int]
-    """Steps of fine-tuning, by task."""
+    steps: int
+    epochs: float
+    dev_f1: float
+    """The best, by which the model was chosen."""
+    f1: float
+    """On the test passages."""
+
+    @property
+    def title(self) -> str:
+        """The initial weights, for the user."""
+        return plan.TITLES[self.initial_weights]
 
 
 @dataclass(frozen=True, kw_only=True)
 class QuickstartResults:
     """The content of `scores.json`."""
 
-    rows: tuple[ModelScores, ...]
-    left_out: str
-    """Why MiniLM is missing, if it is."""
-    tested: dict[str, int]
-    """Test examples, by task."""
-    entities: tuple[Sample, ...]
-    questions: tuple[Sample, ...]
+    reading: Reading | None
+    continuation: Continuation
+    rows: tuple[Row, ...]
+    left_out: tuple[str, ...]
+    """What is missing, and why."""
+    tested: int
+    """Test passages; 0 without rows."""
+    samples: tuple[Sample, ...]
     seconds: float
 
-    def row(self, initial_weights: str) -> ModelScores | None:
+    def row(self, initial_weights: str) -> Row | None:
         """The row of these initial weights."""
         return next((row for row in self.rows if row.initial_weights == initial_weights), None)
 
-    def best(self, task: QuickstartTask) -> ModelScores:
+    @property
+    def best(self) -> Row | None:
         """The row with the highest score."""
-        return max(self.rows, key=lambda row: row.scores[task.name][task.metrics[0]])
+        return max(self.rows, key=lambda row: row.f1, default=None)
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON, with the keys of the file format."""
-        mapping = to_mapping(self)
-        for row in mapping["rows"]:
-            row["beginning"], row["learnt"] = row.pop("initial_weights"), row.pop("pretraining")
-        for sample in (*mapping["entities"], *mapping["questions"]):
-            sample["found"] = sample.pop("predicted")
-        return mapping
+        """For JSON."""
+        return to_mapping(self)
 
 
-def score_models(folder: QuickstartFolder, all_weights: tuple[str, ...]) -> None:
-    """Score every fine-tuned model on the test file of its task, unless it has been scored."""
+def collect_results(
+    folder: QuickstartFolder,
+    all_weights: tuple[str, ...],
+    reading: Reading | None,
+    continuation: Continuation,
+    missing: tuple[str, ...],
+) -> QuickstartResults:
+    """Score the fine-tuned models that learned long enough, unless they have been scored; `missing` is left out."""
+    rows, left_out, scores = [], list(missing), {}
+    if continuation.problem:
+        left_out.append(f"{plan.SPANBERT_NAME} continued: {continuation.problem}")
     for weights in all_weights:
-        for task in plan.TASKS:
-            run = folder.path / plan.run_name(weights, task)
-            if (run / TEST).is_file():
-                continue
-            with folder.timed(f"test {run.name}"):
-                scores = _score(run, folder.path / task.name / "test.jsonl", task)
-                write_json(run / TEST, to_mapping(scores))
-            formatted = (f"{name.replace('_', ' ')} {scores.metrics[name]:.1f}" for name in task.metrics)
-            folder.events.say(f"{run.name}: {', '.join(formatted)}")
-
-
-def _score(run: Path, file: Path, task: QuickstartTask) -> RunScores:
-    predictor = load(run)
-    scores = predictor.evaluate(str(file))
-    results = predictor.predict(_sample_rows(file, task))
-    return RunScores(count=scores.count, metrics=dict(scores.metrics), samples=tuple(map(_spans, results)))
-
-
-def _spans(result: NerResult | QaResult) -> tuple[SampleSpan, ...]:
-    if isinstance(result, NerResult):
-        return tuple(SampleSpan(start=span.start, end=span.end, label=span.label) for span in result.spans)
-    if result.start is None or result.end is None:
-        return ()
-    return (SampleSpan(start=result.start, end=result.end),)
-
-
-def _sample_rows(file: Path, task: QuickstartTask) -> list[dict[str, Any]]:
-    """The first examples of the test file, so that samples are not selected by their results."""
-    count = _SAMPLE_QUESTIONS if task.task == "qa" else _SAMPLE_PASSAGES
-    with file.open(encoding="utf-8") as lines:
-        return [parse_json(line) for _, line in zip(range(count), lines, strict=False)]
-
-
-def collect_results(folder: QuickstartFolder, all_weights: tuple[str, ...], left_out: str) -> QuickstartResults:
-    """The results of all models, which must have been scored."""
-    scores = {
-        (weights, task.name): _read(folder.path / plan.run_name(weights, task) / TEST)
-        for weights in all_weights
-        for task in plan.TASKS
-    }
-    entities, questions = (_samples(folder, task, all_weights, scores) for task in plan.TASKS)
+        run = folder.path / plan.run_name(weights)
+        dev = [record for record in read_run(run).records if record["split"] == "dev"]
+        problem = plan.too_short([(record["step"], record["f1"]) for record in dev])
+        if problem:
+            left_out.append(f"entities from {plan.TITLES[weights]}: {problem}")
+            continue
+        scores[weights] = _score(folder, run)
+        rows.append(
+            Row(
+                initial_weights=weights,
+                steps=dev[-1]["step"],
+                epochs=dev[-1]["epoch"],
+                dev_f1=max(record["f1"] for record in dev),
+                f1=scores[weights].f1,
+            )
+        )
     return QuickstartResults(
-        rows=tuple(_row(folder, weights, scores) for weights in all_weights),
-        left_out=left_out,
-        tested={task.name: scores[all_weights[0], task.name].count for task in plan.TASKS},
-        entities=entities,
-        questions=questions,
+        reading=reading,
+        continuation=continuation,
+        rows=tuple(rows),
+        left_out=tuple(left_out),
+        tested=max((score.count for score in scores.values()), default=0),
+        samples=_samples(folder, scores),
         seconds=folder.spent,
     )
 
 
-def _row(folder: QuickstartFolder, weights: str, scores: dict[tuple[str, str], RunScores]) -> ModelScores:
-    return ModelScores(
-        initial_weights=weights,
-        title=plan.TITLES[weights],
-        pretraining=_describe_pretraining(folder, weights),
-        scores={task.name: scores[weights, task.name].metrics for task in plan.TASKS},
-        steps={task.name: steps_of(folder.path / plan.run_name(weights, task)) for task in plan.TASKS},
-    )
+def _score(folder: QuickstartFolder, run: Path) -> RunScores:
+    """The scores of a run on the test file."""
+    path = run / TEST
+    if path.is_file():
+        return from_mapping(RunScores, read_json(path), Source(path=str(path)))
+    with folder.timed(f"test {run.name}"):
+        predictor = load(run)
+        measured = predictor.evaluate(str(_test_file(folder)))
+        results = predictor.predict([row["text"] for row in _sample_rows(folder)])
+        samples = tuple(
+            tuple(Span(start=span.start, end=span.end, label=span.label) for span in result.spans) for result in results
+        )
+        scores = RunScores(count=measured.count, f1=measured.metrics["f1"], samples=samples)
+        write_json(path, to_mapping(scores))
+    folder.events.say(f"{run.name}: F1 {scores.f1:.1f} on the test passages")
+    return scores
 
 
-def _describe_pretraining(folder: QuickstartFolder, weights: str) -> str:
-    if weights == plan.UNTRAINED:
-        return "none"
-    last = read_run(folder.path / weights).records[-1]
-    steps = f"{last['step']:,} steps, {last['epoch']:.1f} epochs"
-    return steps if weights == plan.PRETRAINED else f"as published, {steps}"
+def _test_file(folder: QuickstartFolder) -> Path:
+    return folder.path / plan.ENTITIES / "test.jsonl"
 
 
-def _samples(
-    folder: QuickstartFolder,
-    task: QuickstartTask,
-    all_weights: tuple[str, ...],
-    scores: dict[tuple[str, str], RunScores],
-) -> tuple[Sample, ...]:
-    rows = _sample_rows(folder.path / task.name / "test.jsonl", task)
+def _sample_rows(folder: QuickstartFolder) -> list[dict[str, Any]]:
+    """The first passages of the test file, so that samples are not selected by their results."""
+    with _test_file(folder).open(encoding="utf-8") as lines:
+        return [parse_json(line) for _, line in zip(range(_SAMPLES), lines, strict=False)]
+
+
+def _samples(folder: QuickstartFolder, scores: dict[str, RunScores]) -> tuple[Sample, ...]:
     return tuple(
         Sample(
             id=row["id"],
-            text=row.get("text") or row["context"],
-            question=row.get("question", ""),
-            gold=_gold(row),
-            predicted={weights: scores[weights, task.name].samples[index] for weights in all_weights},
+            text=row["text"],
+            gold=tuple(Span(**span) for span in row["spans"]),
+            predicted={weights: score.samples[index] for weights, score in scores.items()},
         )
-        for index, row in enumerate(rows)
+        for index, row in enumerate(_sample_rows(folder))
     )
-
-
-def _gold(row: dict[str, Any]) -> tuple[SampleSpan, ...]:
-    if "spans" in row:
-        return tuple(SampleSpan(**span) for span in row["spans"])
-    ends = ((answer["start"], answer["start"] + len(answer["text"])) for answer in row["answers"])
-    return tuple(SampleSpan(start=start, end=end) for start, end in ends)
-
-
-def _read(path: Path) -> RunScores:
-    return from_mapping(RunScores, read_json(path), Source(path=str(path)))

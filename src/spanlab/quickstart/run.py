@@ -1,21 +1,25 @@
 """Runs a quickstart from the start, or from where it was interrupted, to the end."""
 
+from pathlib import Path
+
 from spanlab.atomic_io import readable_disk_errors, write_atomically, write_json
+from spanlab.models import list_models
 from spanlab.models.minilm import find_minilm
 from spanlab.quickstart import plan
-from spanlab.quickstart.data import make_corpus, make_data
-from spanlab.quickstart.events import QuickstartEvents
-from spanlab.quickstart.folder import QuickstartFolder
+from spanlab.quickstart.continuation import compare
+from spanlab.quickstart.data import make_corpus, make_labelled_files, make_text
+from spanlab.quickstart.folder import QuickstartEvents, QuickstartFolder
 from spanlab.quickstart.page import quickstart_page
 from spanlab.quickstart.plan import QuickstartSettings
-from spanlab.quickstart.results import QuickstartResults, collect_results, score_models
-from spanlab.quickstart.runs import continue_minilm, finetune_from, pretrain_spanbert, save_random_weights
+from spanlab.quickstart.reading import read_short_text
+from spanlab.quickstart.results import QuickstartResults, collect_results
+from spanlab.quickstart.runs import continue_spanbert, finetune_from, save_random_weights
 from spanlab.text.plain_files import open_plain_files
 
 PARTS = (
-    "text, a tokenizer, a corpus",
-    "a SpanBERT, pre-trained on it",
-    "fine-tuning on entities and questions",
+    "the reader: what a finished model finds in a short text",
+    "a text: pre-training continued on it",
+    "a new task: entities, learned from labelled passages",
     "test scores and the report",
 )
 
@@ -38,29 +42,41 @@ def run_quickstart(
 
 
 def _run(folder: QuickstartFolder) -> QuickstartResults:
-    minilm, problem = find_minilm() if folder.settings.minilm else (None, "MiniLM was not requested")
-    all_weights = plan.INITIAL_WEIGHTS if minilm is not None else plan.INITIAL_WEIGHTS[:2]
-    runs = tuple(name for name in plan.SHARES if name.partition("-")[0] in all_weights)
+    initial_models, missing = _initial_models(folder)
+    all_weights = tuple(initial_models)
+    runs = (plan.CONTINUED, *map(plan.run_name, all_weights))
     _start_part(folder, 1)
-    make_data(folder)
-    _start_part(folder, 2)
-    save_random_weights(folder)
-    pretrain_spanbert(folder, runs)
-    _start_part(folder, 3)
-    for weights in all_weights:
-        if weights == plan.MINILM and minilm is not None:
-            make_corpus(folder, plan.MINILM_CORPUS, minilm)
-            continue_minilm(folder, minilm, runs)
-        for task in plan.TASKS:
-            finetune_from(folder, weights, task, runs)
+    reading, problem = read_short_text(folder)
     if problem:
-        folder.events.say(f"without MiniLM: {problem}")
+        missing = (f"the reader: {problem}", *missing)
+    for line in missing:
+        folder.events.say(f"left out: {line}")
+    _start_part(folder, 2)
+    spanbert = initial_models[plan.SPANBERT]
+    make_text(folder)
+    make_corpus(folder, spanbert)
+    continuation = compare(continue_spanbert(folder, spanbert, runs))
+    _start_part(folder, 3)
+    make_labelled_files(folder)
+    save_random_weights(folder, spanbert)
+    for weights, model in initial_models.items():
+        finetune_from(folder, weights, model, runs)
     _start_part(folder, 4)
-    score_models(folder, all_weights)
-    results = collect_results(folder, all_weights, problem)
+    results = collect_results(folder, all_weights, reading, continuation, missing)
     write_json(folder.path / plan.SCORES, results.to_dict())
     write_atomically(folder.path / plan.REPORT, quickstart_page(folder.path, results).encode())
     return results
+
+
+def _initial_models(folder: QuickstartFolder) -> tuple[dict[str, Path], tuple[str, ...]]:
+    """The folders of the initial weights, which are those of the package, and what is missing."""
+    (spanbert,) = (model.folder for model in list_models() if model.name == plan.SPANBERT_NAME)
+    assert spanbert is not None, "it comes with the package"
+    models = {plan.RANDOM: folder.path / plan.RANDOM, plan.SPANBERT: spanbert}
+    minilm, problem = find_minilm() if folder.settings.minilm else (None, "it was not requested")
+    if minilm is None:
+        return models, (f"MiniLM: {problem}",)
+    return {**models, plan.MINILM: minilm}, ()
 
 
 def _start_part(folder: QuickstartFolder, number: int) -> None:

@@ -146,25 +146,33 @@ def list_passages(passages: Sequence[Passage]) -> RenderableType:
 def _draw_sentence(passage: Passage, sentence: Sentence, width: int) -> Iterator[Text]:
     mentions = [m for m in passage.mentions if sentence.start <= m.start < sentence.end]
     margin = Text("* " if sentence.key else "  ", style="bold")
-    for line in draw_lines(passage.text, sentence.start, sentence.end, mentions, width - MARGIN):
-        yield margin + _coloured(passage, line, mentions)
+    return draw_mentions(passage.text, sentence.start, sentence.end, mentions, width, margin)
+
+
+def draw_mentions(
+    text: str, start: int, end: int, mentions: Sequence[Mention], width: int, margin: Text
+) -> Iterator[Text]:
+    """The characters from `start` to `end` in lines with their marks; `margin` is before the first."""
+    for line in draw_lines(text, start, end, mentions, width - MARGIN):
+        yield margin + _coloured(text, line, mentions)
         margin = Text(" " * MARGIN)
         for lane in line.lanes:
             yield margin + _draw_lane(lane)
 
 
-def _coloured(passage: Passage, line: DrawnLine, mentions: Sequence[Mention]) -> Text:
-    text = Text(passage.text[line.start : line.end])
+def _coloured(source: str, line: DrawnLine, mentions: Sequence[Mention]) -> Text:
+    text = Text(source[line.start : line.end])
     for mention in mentions:
         text.stylize(f"bold {_colour(mention)}", max(0, mention.start - line.start), max(0, mention.end - line.start))
     return text
 
 
 def _colour(mention: Mention) -> str:
-    return TYPE_COLOURS[mention.label] if mention.label else _cluster_colour(mention.entity or 0)
+    return TYPE_COLOURS[mention.label] if mention.label else cluster_colour(mention.entity or 0)
 
 
-def _cluster_colour(entity: int) -> str:
+def cluster_colour(entity: int) -> str:
+    """The colour of a numbered entity."""
     return CLUSTER_COLOURS[(entity - 1) % len(CLUSTER_COLOURS)]
 
 
@@ -182,7 +190,7 @@ def _draw_mark(mark: Mark) -> Text:
     label = Text(mark.label, style=colour)
     if mark.mention.entity:
         digits = len(str(mark.mention.entity))
-        label.stylize(f"bold {_cluster_colour(mark.mention.entity)}", len(label) - digits)
+        label.stylize(f"bold {cluster_colour(mark.mention.entity)}", len(label) - digits)
     free = mark.end - mark.start - len(label)
     if free < 2:
         return label
@@ -193,7 +201,7 @@ def _draw_mark(mark: Mark) -> Text:
 def _clusters(passage: Passage) -> Iterator[Text]:
     for cluster in passage.clusters:
         number = cluster[0].entity or 0
-        line = Text(f"  {number:>2}  ", style=f"bold {_cluster_colour(number)}")
+        line = Text(f"  {number:>2}  ", style=f"bold {cluster_colour(number)}")
         yield line + Text(" · ".join(passage.span(mention) for mention in cluster), style="not bold default")
 
 
@@ -205,7 +213,7 @@ def _relations(passage: Passage) -> Iterator[Text]:
 
 def _entity(passage: Passage, number: int) -> Text:
     name = passage.name_of(number)
-    return Text(passage.span(name), style=_colour(name)) + Text(f" {number}", style=f"bold {_cluster_colour(number)}")
+    return Text(passage.span(name), style=_colour(name)) + Text(f" {number}", style=f"bold {cluster_colour(number)}")
 
 
 def _questions(questions: Sequence[Question]) -> Iterator[Text]:

@@ -2,7 +2,7 @@
 
 A folder that SpanLab wrote keeps all it says (tasks, labels, system): its weights are read and written, and the rest is
 copied. Any other is loaded and saved. Tasks that were added to a model in the box can be written without the encoder,
-which is that model's: a few megabytes in fp16.
+which is that model's: a few megabytes, with matrices as int8.
 """
 
 from pathlib import Path
@@ -12,7 +12,6 @@ import torch
 from spanlab.atomic_io import sha256_of, staged_folder, write_atomically, write_json
 from spanlab.config import to_mapping
 from spanlab.encoder.pretrained import tensor_files
-from spanlab.encoder.pretrained.checked_weights import check_finite
 from spanlab.encoder.pretrained.load import BaseModel, Model, base_of, load_model
 from spanlab.encoder.pretrained.save import copy_tokenizer, mark_compact, refuse_compact, save_model
 from spanlab.encoder.transformers_encoder import TransformersEncoder
@@ -70,14 +69,13 @@ def _rewrite(source: Path, new: Path, *, compact: bool) -> None:
     described = {key: value for key, value in read_json(source / "spanlab.json").items() if key != "base"}
     if (source / "heads.safetensors").is_file():
         heads = tensor_files.read_file(source / "heads.safetensors")
-        heads = {name: tensor.float() if tensor.is_floating_point() else tensor for name, tensor in heads.items()}
         tensor_files.write_file(new / "heads.safetensors", heads, compact=compact)
     write_json(new / "spanlab.json", mark_compact(described, compact=compact))
     write_atomically(new / "config.json", (source / "config.json").read_bytes())
 
 
 def _write_over_base(model: Model, source: Path, new: Path, base: str) -> None:
-    """The tasks of a model in fp16, with the name of the model in the box that they were added to."""
+    """The tasks of a model in compact form, with the name of the model in the box that they were added to."""
     folder = bundled_folder(base)
     weights = folder / tensor_files.SINGLE_FILES[0]
     theirs, ours = load_model(folder).encoder.state_dict(), model.encoder.state_dict()
@@ -87,14 +85,13 @@ def _write_over_base(model: Model, source: Path, new: Path, base: str) -> None:
     if not model.tasks:
         raise InputError("the model has no tasks with weights of their own", path=source, fix="leave out --base")
     heads = {
-        f"tasks.{task}.{name}": tensor.half() if tensor.is_floating_point() else tensor
-        for task, tensors in model.tasks.items()
-        for name, tensor in tensors.items()
+        f"tasks.{task}.{name}": tensor for task, tensors in model.tasks.items() for name, tensor in tensors.items()
     }
-    for name, tensor in heads.items():
-        check_finite(name, tensor, source)
     new.mkdir(exist_ok=True)
-    tensor_files.write_file(new / "heads.safetensors", heads)
-    described = {**model.described, "base": to_mapping(BaseModel(name=base, sha256=sha256_of(weights)))}
+    tensor_files.write_file(new / "heads.safetensors", heads, compact=True)
+    described = {
+        **mark_compact(model.described, compact=True),
+        "base": to_mapping(BaseModel(name=base, sha256=sha256_of(weights))),
+    }
     write_json(new / "spanlab.json", described)
     write_atomically(new / "config.json", (source / "config.json").read_bytes())
