@@ -2,9 +2,9 @@
 
     python -m reader_training.assemble --runs DIR [--out src/spanlab/models/reader]
 
-Enters: the runs of `reader_training.train`. Leaves: heads and adapters of all tasks in compact form, without MiniLM's own
-weights, and the hashes of the files. `similarity` is MiniLM as it is: a head without weights. The card, `README.md`, is
-written by `reader_training.score`.
+Enters: the runs of `reader_training.train`. Leaves: heads and adapters of all tasks in compact form, without MiniLM's
+own weights, and the hashes of the files. `similarity` is MiniLM as it is: a head without weights. The card,
+`README.md`, is written by `reader_training.score`.
 """
 
 import argparse
@@ -20,6 +20,9 @@ from spanlab.tasks.base import FittedState
 from spanlab.tasks.model import TaskModel, load_task_model, save_task_model
 from spanlab.tasks.similarity import BiHead, Similarity, SimilarityConfig
 
+NO_ANSWER = 0.0
+"""A question has no answer if that scores higher than the best answer. The threshold that is tuned on dev, where many
+questions come from SQuAD 2.0, would refuse a third of the questions of SQuAD 1.1 that it can answer."""
 SUMS = "SHA256SUMS"
 CARD = "README.md"
 BOX = Path(__file__).parents[1] / "src/spanlab/models/reader"
@@ -36,6 +39,9 @@ def assemble(runs: Path) -> TaskModel:
             heads={**model.heads, name: trained.heads[name]},
             adapters={**model.adapters, **trained.adapters},
         )
+    asking = model.tasks["qa"]
+    willing = type(asking)(asking.config, replace(asking.fitted, thresholds={"no_answer": NO_ANSWER}))
+    model = replace(model, tasks={**model.tasks, "qa": willing})
     cosine = Similarity(SimilarityConfig(head="bi", score_range=(0.0, 1.0)), FittedState())
     return replace(model, tasks={**model.tasks, "similarity": cosine}, heads={**model.heads, "similarity": BiHead()})
 

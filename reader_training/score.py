@@ -15,19 +15,24 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from benchmarks.relation_tables import EntityTable, RelationTable
 from reader_training.assemble import BOX, CARD
 from reader_training.span_data import CONLL2003_TYPES
 from spanlab.atomic_io import sha256_of, write_atomically, write_json
 from spanlab.inference.load import load
 from spanlab.inference.predictor import Predictor
+from spanlab.metrics.relations import score_joint_relations
 from spanlab.tasks.config import TaskDataConfig
 from spanlab.tasks.examples import read_labelled
+from spanlab.tasks.relation.task import Relations
 
 Metrics = dict[str, float]
 TEMPLATE = Path(__file__).with_name("card.md")
 ROWS: tuple[tuple[str, str, str, str], ...] = (
     ("qa", "squad1_test.jsonl", "SQuAD 1.1 dev, first 1,000 questions", "f1"),
+    ("qa", "squad1_test.jsonl", "… always answering", "always_answering_f1"),
     ("qa", "squad2_test.jsonl", "SQuAD 2.0 dev, articles not trained on", "f1"),
+    ("qa", "squad2_test.jsonl", "… with the threshold of no answer that is best on dev", "strict_f1"),
     ("qa", "squad2_test.jsonl", "… never answering would have", "never_answering_f1"),
     ("qa", "almanac_test.jsonl", "almanac test, questions with an answer", "has_answer_f1"),
     ("entities", "almanac_test.jsonl", "almanac test, eight types", "f1"),
@@ -37,6 +42,7 @@ ROWS: tuple[tuple[str, str, str, str], ...] = (
     ("coref", "gap.dev.tsv", "GAP dev, F1 (TRUE for every name: 62.1)", "f1"),
     ("coref", "gap.dev.tsv", "… bias, feminine over masculine F1", "bias"),
     ("relations", "almanac_test.jsonl", "almanac test, F1 with entities found by the model", "f1"),
+    ("relations", "almanac_test.jsonl", "… by a look-up table of the training data", "look_up_f1"),
     ("summary", "almanac_test.jsonl", "almanac test, key sentence, ROUGE-1", "rouge1"),
     ("summary", "scitldr_test.jsonl", "SciTLDR dev, ROUGE-1 against the labelled sentences", "rouge1"),
     ("sentiment", "sst2_test.jsonl", "SST-2 dev, accuracy", "accuracy"),
@@ -48,17 +54,43 @@ PLACES = {"gap.dev.tsv": "coref/gap.dev.tsv", "STS-B": "pairs/STS-B/dev.tsv"}
 """Test files that are used as published, in the folder of data sets."""
 
 
-def measure(model: Predictor, task: str, path: Path) -> Metrics:
-    """The metrics of a task on a test file."""
+def measure(model: Predictor, task: str, path: Path, *, strict: float = 0.0) -> Metrics:
+    """The metrics of a task on a test file; `strict` is another threshold of no answer."""
     if task == "entities" and path.name == "conll2003_test.jsonl":
         return _score_mapped(model, task, path)
-    metrics = dict(model.evaluate(str(path), task=task).metrics)
     if task == "qa":
-        rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-        metrics["never_answering_f1"] = 100 * sum(not row["answers"] for row in rows) / len(rows)
+        return _score_answers(model, path, strict=strict)
+    metrics = dict(model.evaluate(str(path), task=task).metrics)
     if task == "similarity":
         metrics["spearman"] *= 100
+    if task == "relations":
+        metrics["look_up_f1"] = _look_up(path)
     return metrics
+
+
+def _score_answers(model: Predictor, path: Path, *, strict: float) -> Metrics:
+    """As the model answers; with the threshold that is best on dev, or always answering; and never answering."""
+    examples: Any = read_labelled(type(model.model.tasks["qa"]), str(path), TaskDataConfig()).examples
+    metrics = dict(model.evaluate(str(path), task="qa").metrics)
+    metrics["never_answering_f1"] = 100 * sum(not example.answers for example in examples) / len(examples)
+    changed = {"strict_f1": {"no_answer": strict}} if metrics["never_answering_f1"] else {"always_answering_f1": {}}
+    for name, thresholds in changed.items():
+        task: Any = model.model.tasks["qa"]
+        other = type(task)(task.config, replace(task.fitted, thresholds=thresholds))
+        predictor = Predictor(replace(model.model, tasks={**model.model.tasks, "qa": other}), model.process)
+        metrics[name] = predictor.evaluate(str(path), task="qa").metrics["f1"]
+    return metrics
+
+
+def _look_up(path: Path) -> float:
+    """F1 of tables: of the training data's entities by their words, of relations by the labels of a pair."""
+    train, test = (
+        read_labelled(Relations, str(path.with_name(name)), TaskDataConfig()).examples
+        for name in ("train.jsonl", path.name)
+    )
+    entities, relations = EntityTable(train), RelationTable(train)
+    looked_up = [relations.fill(entities.find(example.text)) for example in test]
+    return score_joint_relations([example.gold for example in test], looked_up)["f1"]
 
 
 def _score_mapped(model: Predictor, task: str, path: Path) -> Metrics:
@@ -92,7 +124,7 @@ def measure_all(model: Predictor, *, data: Path, runs: Path) -> dict[str, dict[s
         if done is not None and done["weights"] == version:
             continue
         start = time.perf_counter()
-        metrics = measure(model, task, source)
+        metrics = measure(model, task, source, strict=_tuned_threshold(runs))
         scores.setdefault(task, {})[file] = {
             "weights": version,
             "seconds": round(time.perf_counter() - start, 1),
@@ -101,6 +133,12 @@ def measure_all(model: Predictor, *, data: Path, runs: Path) -> dict[str, dict[s
         write_json(path, scores)
         print(task, file, {name: round(value, 2) for name, value in metrics.items()}, flush=True)  # noqa: T201
     return scores
+
+
+def _tuned_threshold(runs: Path) -> float:
+    """The threshold of no answer that training has tuned on dev."""
+    described = json.loads((runs / "qa/model/spanlab.json").read_text(encoding="utf-8"))
+    return float(described["tasks"]["qa"]["thresholds"]["no_answer"])
 
 
 def table(scores: Mapping[str, Mapping[str, Any]]) -> str:

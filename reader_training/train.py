@@ -63,8 +63,8 @@ TASKS = {
     "relations": ReaderTask(
         task="relation",
         write_files=span_data.write_relation_files,
-        settings=("head=joint", "tuning.lora=16", "training.lr=1e-3", "training.lr_factors.heads=1",
-                  "training.batch_size=8", "training.epochs=10", "training.eval_every=220"),
+        settings=("head=joint", "tuning.lora=16", "training.lr=1e-3", "training.lr_factors.heads=4",
+                  "training.batch_size=8", "training.epochs=14", "training.eval_every=220"),
         tests=("almanac_test.jsonl",),
     ),
     "summary": ReaderTask(

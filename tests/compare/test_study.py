@@ -155,7 +155,7 @@ def test_a_stop_is_no_failure(finished: Path, small_corpus: Path, task: str, mon
         ({"data": ["nowhere"]}, "nowhere"),
         (
             {"settings": [*SMALLEST, "objectives.nsp=1"]},
-            r"recipe 'spanbert sbo=0': objectives.nsp needs sentence pairs",
+            "objectives.nsp needs sentence pairs",
         ),
         ({"finetuning": ["training.epoch=3"]}, "unknown key 'training.epoch'"),
     ],

@@ -37,7 +37,7 @@ def test_its_files_are_those_that_were_packed() -> None:
 
 
 def test_it_is_small_and_as_the_list_says(reader: Predictor) -> None:
-    assert sum(path.stat().st_size for path in FOLDER.iterdir()) < 12e6
+    assert (FOLDER / "heads.safetensors").stat().st_size < 12e6
     assert reader.tasks == TASKS
     model = reader.model
     added = [*model.heads.values(), *model.adapters.values()]
@@ -49,7 +49,7 @@ def test_the_scores_of_the_list_are_those_of_the_card() -> None:
     card = (FOLDER / "README.md").read_text(encoding="utf-8")
     assert "{scores}" not in card
     rows = re.findall(r"^\| `\w+` \| .* \| ([\d.]+) \|$", card, re.MULTILINE)
-    assert len(rows) == 16
+    assert len(rows) == 19
     assert LISTED.scores
     assert {f"{score:.1f}" for score in LISTED.scores.values()} <= set(rows)
     for words in ("CC BY", "Apache-2.0", "GLUE", "licence not stated", "## Limits", "bias"):
@@ -120,8 +120,8 @@ def test_everything_at_once(reader: Predictor) -> None:
 
 def test_from_the_command_line(minilm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("asked.jsonl").write_text(json.dumps({"question": "Where did they meet?", "context": TEXT}) + "\n")
+    Path("asked.jsonl").write_text(json.dumps({"question": "When were her notes published?", "context": TEXT}) + "\n")
     Path("reader").mkdir()  # a folder that is no model does not hide it
     done = run_here("predict", NAME, "--task", "qa", "--input", "asked.jsonl", "--json")
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["answer"]
+    assert json.loads(done.stdout)["answer"] == "1843"

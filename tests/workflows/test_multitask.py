@@ -110,8 +110,9 @@ def test_tasks_by_name_and_together(model: Predictor) -> None:
         model.predict(TEXT, task=["topic"])
     with pytest.raises(InputError, match="the model's tasks are topics, names, alike, who; choose one with --task"):
         model.predict(TEXT)
+    assert set(model.predict(TEXT, task="all")[0]) == {"topics", "names"}  # what takes a text alone
     with pytest.raises(InputError, match="similarity takes text_a and text_b, and this has 1 parts; give mappings"):
-        model.predict(TEXT, task="all")
+        model.predict(TEXT, task=["topics", "alike"])
 
 
 @pytest.mark.parametrize("lora", [0, 2])

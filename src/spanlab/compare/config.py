@@ -55,7 +55,9 @@ class StudyTask(Bounded):
     """A task that every pre-trained model is fine-tuned and tested on."""
 
     task: str
+    """One of the tasks of fine-tuning."""
     train: str
+    """The labelled file to train on."""
     dev: str | None = None
     """The file that the best checkpoint is chosen by; None: the last one is taken."""
     test: str
@@ -85,6 +87,7 @@ class Study(Bounded):
     data: tuple[str, ...] = ()
     """Prepared corpora, each `DIR` or `DIR:WEIGHT`."""
     tasks: dict[str, StudyTask] = field(default_factory=dict)
+    """By name: what every pre-trained model is fine-tuned and tested on."""
     finetuning: dict[str, Any] = field(default_factory=dict)
     """Settings of the fine-tuning on every task."""
     budget: str | None = None

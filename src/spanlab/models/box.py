@@ -74,7 +74,7 @@ _MODELS = (
         task="answers questions, finds entities, coreference and relations, picks the main sentence, tells sentiment "
         "and topic, embeds texts",
         base="heads and adapters over minilm, which it needs; English",
-        parameters=0,
+        parameters=9_431_263,
         scores={},
         data_licence="SQuAD (CC BY-SA), LitBank and WNUT-17 (CC BY), SciTLDR (Apache-2.0), SST-2 (GLUE's terms), "
         "CoNLL04 (not stated), the almanac",

@@ -128,7 +128,8 @@ def _permutation_notes(recipe: Recipe) -> tuple[str, ...]:
     """A note if the number of predicted tokens and their share disagree: the number counts."""
     law, length = recipe.masking.permutation, recipe.data.longest
     by_share = length * law.beta // law.alpha
-    if recipe.corruption != "permutation" or law.predictions in {None, by_share}:
+    is_given = recipe.corruption == "permutation" and law.predictions is not None
+    if not is_given or abs((law.predictions or 0) - by_share) <= 1:  # by rounding
         return ()
     note = f"{law.predictions} tokens of {length} are predicted, as masking.permutation.predictions says, and not"
     return (f"{note} {by_share}, as alpha={law.alpha} and beta={law.beta} would have it",)

@@ -17,6 +17,7 @@ from spanlab.serving.refusals import RefusalError, invalid
 from spanlab.serving.schemas import operation
 from spanlab.serving.served_model import ServedModel
 from spanlab.serving.state import TEXT_THREADS, Serving
+from spanlab.strict_parsing import parse_json
 from spanlab.tasks.formats.row import Row
 from spanlab.tasks.windows import Windower
 from spanlab.version import __version__
@@ -174,7 +175,7 @@ async def _scores(serving: Serving, model: ServedModel, query: str, texts: Seque
     for answer in answers:
         if isinstance(answer, RefusalError):
             raise answer
-    return [float(json.loads(answer)["score"]) for answer in answers if isinstance(answer, str)]
+    return [float(parse_json(answer)["score"]) for answer in answers if isinstance(answer, str)]
 
 
 def _tokenize(model: ServedModel, body: bytes) -> Response:

@@ -255,7 +255,7 @@ def assemble(
         # GPT's head is the word table itself: it needs no tensor.
         if head_state or name == "clm":
             heads[name] = _build_head(name, config, head_state, folder)
-    extra = {key: tensor for key, tensor in extra.items() if key.split(".")[0] not in heads}
+    extra = {key: tensor for key, tensor in extra.items() if not key.startswith(tuple(f"{name}." for name in heads))}
     heads |= _extra_heads(extra, config, folder, settings)
     return Model(encoder, heads, LoadReport(tuple(sorted(set(tensors) - used))), folder)
 

@@ -27,6 +27,7 @@ class DecoderConfig(Bounded):
     inner_width: Annotated[int, AtLeast(1), AtMost(1_000_000)] | None = None
     """The width inside the feed-forward network; None: four times the width."""
     dropout: Annotated[float, AtLeast(0), Below(1)] = 0.1
+    """Of the decoder's residual branches and embeddings."""
     attention_dropout: Annotated[float, AtLeast(0), Below(1)] | None = None
     """None: as `dropout`."""
     share_words: bool = True
