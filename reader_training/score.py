@@ -24,6 +24,7 @@ from spanlab.inference.predictor import Predictor
 from spanlab.metrics.relations import score_joint_relations
 from spanlab.tasks.config import TaskDataConfig
 from spanlab.tasks.examples import read_labelled
+from spanlab.tasks.ner.data import NerResult
 from spanlab.tasks.relation.task import Relations
 
 Metrics = dict[str, float]
@@ -99,6 +100,7 @@ def _score_mapped(model: Predictor, task: str, path: Path) -> Metrics:
     labelled = read_labelled(type(chosen), str(path), TaskDataConfig())
     results = []
     for result in model.predict_rows(labelled.rows, task=task):
+        assert isinstance(result, NerResult)
         spans = [span for span in result.spans if span.label in CONLL2003_TYPES]
         results.append(replace(result, spans=tuple(_outermost(spans))))
     return dict(chosen.score(labelled.examples, results).metrics)

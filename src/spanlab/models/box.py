@@ -75,7 +75,12 @@ _MODELS = (
         "and topic, embeds texts",
         base="heads and adapters over minilm, which it needs; English",
         parameters=9_431_263,
-        scores={},
+        scores={
+            "SQuAD 1.1 dev F1": 68.0,
+            "almanac entities F1": 85.8,
+            "LitBank coreference F1": 59.6,
+            "SST-2 dev accuracy": 88.1,
+        },
         data_licence="SQuAD (CC BY-SA), LitBank and WNUT-17 (CC BY), SciTLDR (Apache-2.0), SST-2 (GLUE's terms), "
         "CoNLL04 (not stated), the almanac",
         purpose="spans out of English text at once: spanlab predict reader --task qa|entities|coref|relations|…",
