@@ -88,7 +88,8 @@ def parse_command(command: str) -> None:
     if command.name == "pretrain" and given["recipe"] and not given["recipe"].endswith(".yaml"):
         load_recipe(given["recipe"], given["overrides"] or [])
     if command.name == "finetune" and given["task"] in TASKS:
-        resolve_config(given["task"], parse_overrides(given["overrides"] or []))
+        words = [word for word in given["overrides"] or [] if not (given["add"] and word.startswith("name="))]
+        resolve_config(given["task"], parse_overrides(words))
 
 
 def leaf_command(words: list[str]) -> tuple[TyperCommand, list[str]]:
