@@ -21,8 +21,8 @@ from spanlab.tasks.model import TaskModel, load_task_model, save_task_model
 from spanlab.tasks.similarity import BiHead, Similarity, SimilarityConfig
 
 NO_ANSWER = 0.0
-"""A question has no answer if that scores higher than the best answer. The threshold that is tuned on dev, where many
-questions come from SQuAD 2.0, would refuse a third of the questions of SQuAD 1.1 that it can answer."""
+"""A question has no answer if that scores higher than the best answer. With the threshold that is tuned on dev, where
+many questions come from SQuAD 2.0, F1 on SQuAD 1.1 falls from 68.0 to 54.7."""
 SUMS = "SHA256SUMS"
 CARD = "README.md"
 BOX = Path(__file__).parents[1] / "src/spanlab/models/reader"

@@ -1,6 +1,6 @@
 """Measure the reader on data that it was never trained on, and write its card.
 
-    python -m reader_training.score --data DIR --runs DIR [--model reader] [--threads 1] [--card FILE]
+    python -m reader_training.score --data DIR --runs DIR [--model reader] [--card FILE]
 
 Enters: the shipped model and the test files of `reader_training.train`. Leaves: `scores.json` in the folder of the
 runs, and the model card: the text of `card.md` with the table of scores in place. A task whose scores are there already
