@@ -1,15 +1,19 @@
 """Bodies of requests to rows and texts: strict JSON, known keys, and errors that name the place.
 
-What enters is bytes; what leaves is a list of rows, in which an input that cannot be used is its refusal.
+What enters is bytes; what leaves is a list of rows, in which an input that cannot be used is its refusal. The way back
+is `json_response`.
 """
 
+import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fastapi import Response
+
 from spanlab.errors import InputError, clip_repr, did_you_mean
 from spanlab.serving.refusals import RefusalError
-from spanlab.serving.served_model import optional_fields
+from spanlab.serving.served_model import ServedModel, optional_fields
 from spanlab.strict_parsing import parse_json
 from spanlab.tasks.base import AnyTask
 from spanlab.tasks.formats.row import Row
@@ -84,6 +88,19 @@ def read_flag(values: Mapping[str, Any], key: str, *, default: bool) -> bool:
     if not isinstance(value, bool):
         raise RefusalError(422, "invalid_input", f"'{key}' is {clip_repr(value)}; it must be true or false", where=key)
     return value
+
+
+def check_dimensions(values: Mapping[str, Any], model: ServedModel) -> None:
+    """Refuse a `dimensions` that is not the width of the model's vectors."""
+    given, width = values.get("dimensions"), model.predictor.model.encoder.config.width
+    if given is not None and given != width:
+        message = f"'dimensions' is {clip_repr(given)}; the vectors of '{model.name}' have {width}"
+        raise RefusalError(422, "invalid_input", message, where="dimensions")
+
+
+def json_response(value: object) -> Response:
+    """An answer with a value as JSON."""
+    return Response(json.dumps(value), media_type="application/json")
 
 
 def read_inputs(body: bytes, task: AnyTask) -> Inputs:

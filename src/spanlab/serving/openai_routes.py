@@ -1,7 +1,6 @@
 """`GET /v1/models` and `POST /v1/embeddings`, as the clients of OpenAI expect them."""
 
 import base64
-import json
 from typing import Any
 
 import numpy as np
@@ -9,7 +8,7 @@ from fastapi import APIRouter, Request, Response
 from numpy.typing import NDArray
 
 from spanlab.errors import SpanlabError, clip_repr
-from spanlab.serving.bodies import parse_object, read_texts
+from spanlab.serving.bodies import check_dimensions, json_response, parse_object, read_texts
 from spanlab.serving.refusals import RefusalError, invalid
 from spanlab.serving.schemas import operation
 from spanlab.serving.state import Serving
@@ -41,10 +40,10 @@ def openai_router(serving: Serving) -> APIRouter:
     router = APIRouter()
 
     async def models() -> Response:
-        return _json({"object": "list", "data": [_describe(serving, model.name) for model in serving.models]})
+        return json_response({"object": "list", "data": [_describe(serving, model.name) for model in serving.models]})
 
     async def one_model(name: str) -> Response:
-        return _json(_describe(serving, name))
+        return json_response(_describe(serving, name))
 
     async def embeddings(request: Request) -> Response:
         body = await request.body()
@@ -77,10 +76,7 @@ async def _embed(serving: Serving, body: bytes) -> Response:
     if encoding not in (None, "float", "base64"):
         message = f"'encoding_format' is {clip_repr(encoding)}; it must be float or base64"
         raise RefusalError(422, "invalid_input", message, where="encoding_format")
-    width = model.predictor.model.encoder.config.width
-    if values.get("dimensions") is not None and values["dimensions"] != width:
-        message = f"'dimensions' is {clip_repr(values['dimensions'])}; the vectors of '{model.name}' have {width}"
-        raise RefusalError(422, "invalid_input", message, where="dimensions")
+    check_dimensions(values, model)
     texts, _ = read_texts(values["input"], "input")
     try:
         vectors, tokens = await serving.embed(model, texts)
@@ -101,8 +97,4 @@ def _answer(vectors: NDArray[np.float32], tokens: int, encoding: str, model: str
         for index, vector in enumerate(vectors)
     ]
     usage = {"prompt_tokens": tokens, "total_tokens": tokens}
-    return _json({"object": "list", "data": data, "model": model, "usage": usage})
-
-
-def _json(value: object) -> Response:
-    return Response(json.dumps(value), media_type="application/json")
+    return json_response({"object": "list", "data": data, "model": model, "usage": usage})

@@ -6,6 +6,7 @@ from fastapi import APIRouter, Request, Response
 
 from spanlab.errors import SpanlabError, clip_repr
 from spanlab.inference.masked_text import MASK
+from spanlab.inference.predictor import with_context
 from spanlab.inference.writers import to_json
 from spanlab.serving.bodies import SINGLE, check_keys, parse_body, parse_object, read_inputs
 from spanlab.serving.refusals import RefusalError, invalid
@@ -105,21 +106,13 @@ async def _predict_all(serving: Serving, model_name: str | None, body: bytes) ->
     model = next((model for model in serving.models if model.tasks), None)
     if model_name is not None or model is None:
         model = serving.model(model_name)
-    # The text is the context of a question.
-    given = {key: value for key, value in values.items() if value is not None} | {"context": values["text"]}
-    if "question" not in given:
-        del given["context"]
-    tasks = [name for name, task in model.tasks.items() if _has_fields(task, given)]
+    given = with_context({key: value for key, value in values.items() if value is not None})
+    tasks = [name for name, task in model.tasks.items() if task.shape.fits(given)]
     if not tasks:
         raise RefusalError(422, "invalid_input", f"'{model.name}' has no task for these fields", where="body")
     row = Row(values=given, path=SINGLE)
     answers = await serving.predict(model, tasks, [row], [str(values.get("id", 0))])
     return Response(_single(answers), media_type="application/json")
-
-
-def _has_fields(task: AnyTask, given: dict[str, object]) -> bool:
-    shape = task.shape
-    return all(name in given or any(key in given for key in shape.instead.get(name, ())) for name in shape.required)
 
 
 async def _fill(serving: Serving, model_name: str | None, body: bytes) -> Response:

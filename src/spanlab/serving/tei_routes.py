@@ -4,7 +4,6 @@ Texts of any length are taken whole, so `truncate` changes nothing; vectors are 
 the score of a similarity task that the model has, else the cosine of the vectors of query and text.
 """
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,7 +11,7 @@ import numpy as np
 from fastapi import APIRouter, Request, Response
 
 from spanlab.errors import SpanlabError, clip_repr
-from spanlab.serving.bodies import parse_object, read_flag, read_texts
+from spanlab.serving.bodies import check_dimensions, json_response, parse_object, read_flag, read_texts
 from spanlab.serving.refusals import RefusalError, invalid
 from spanlab.serving.schemas import operation
 from spanlab.serving.served_model import ServedModel
@@ -88,7 +87,7 @@ def tei_router(serving: Serving) -> APIRouter:
         return await serving.answer(request, serving.in_pool(_tokenize, _model(serving, request), body))
 
     async def info(request: Request) -> Response:
-        return _json(_describe(serving, _model(serving, request)))
+        return json_response(_describe(serving, _model(serving, request)))
 
     router.add_api_route("/embed", embed, methods=["POST"], openapi_extra=_EMBED)
     router.add_api_route("/rerank", rerank, methods=["POST"], openapi_extra=_RERANK)
@@ -125,18 +124,15 @@ async def _embed(serving: Serving, model: ServedModel, body: bytes) -> Response:
     serving.batcher.check_room()
     values = await serving.in_pool(parse_object, body, _EMBED_KEYS, ("inputs",))
     _check_truncation(values)
-    width = model.predictor.model.encoder.config.width
     if not read_flag(values, "normalize", default=True):
         raise RefusalError(422, "invalid_input", "vectors are always of unit length", where="normalize")
-    if values.get("dimensions") is not None and values["dimensions"] != width:
-        message = f"'dimensions' is {clip_repr(values['dimensions'])}; the vectors of '{model.name}' have {width}"
-        raise RefusalError(422, "invalid_input", message, where="dimensions")
+    check_dimensions(values, model)
     texts, _ = read_texts(values["inputs"], "inputs")
     try:
         vectors, _ = await serving.embed(model, texts)
     except SpanlabError as error:
         raise invalid(error, "inputs") from None
-    return await serving.in_pool(lambda: _json(vectors.tolist()))
+    return await serving.in_pool(lambda: json_response(vectors.tolist()))
 
 
 async def _rerank(serving: Serving, model: ServedModel, body: bytes) -> Response:
@@ -157,7 +153,7 @@ async def _rerank(serving: Serving, model: ServedModel, body: bytes) -> Response
     scores = await _scores(serving, model, query, texts)
     order = sorted(range(len(texts)), key=lambda index: -scores[index])
     ranked = [{"index": i, "score": scores[i], **({"text": texts[i]} if with_text else {})} for i in order]
-    return _json(ranked)
+    return json_response(ranked)
 
 
 async def _scores(serving: Serving, model: ServedModel, query: str, texts: Sequence[str]) -> list[float]:
@@ -184,7 +180,7 @@ def _tokenize(model: ServedModel, body: bytes) -> Response:
     special = read_flag(values, "add_special_tokens", default=True)
     windower = model.predictor.embedding_windower()
     whole = Windower(windower.tokenizer, length=_ENDLESS, segments=1)
-    return _json([_tokens_of(whole, text, special=special) for text in texts])
+    return json_response([_tokens_of(whole, text, special=special) for text in texts])
 
 
 def _tokens_of(windower: Windower, text: str, *, special: bool) -> list[dict[str, Any]]:
@@ -212,7 +208,3 @@ def _check_truncation(values: dict[str, Any]) -> None:
     if direction is not None and direction not in ("left", "right", "Left", "Right"):
         message = f"'truncation_direction' is {clip_repr(direction)}; it must be left or right"
         raise RefusalError(422, "invalid_input", message, where="truncation_direction")
-
-
-def _json(value: object) -> Response:
-    return Response(json.dumps(value), media_type="application/json")
