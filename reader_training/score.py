@@ -71,12 +71,13 @@ def measure(model: Predictor, task: str, path: Path, *, strict: float = 0.0) -> 
 
 def _score_answers(model: Predictor, path: Path, *, strict: float) -> Metrics:
     """As the model answers; with the threshold that is best on dev, or always answering; and never answering."""
-    examples: Any = read_labelled(type(model.model.tasks["qa"]), str(path), TaskDataConfig()).examples
-    metrics = dict(model.evaluate(str(path), task="qa").metrics)
-    metrics["never_answering_f1"] = 100 * sum(not example.answers for example in examples) / len(examples)
+    task: Any
+    task, labelled, results = model.predict_labelled(str(path), task="qa")
+    metrics: Metrics = dict(task.score(labelled.examples, results).metrics)
+    unanswerable = sum(not example.answers for example in labelled.examples)
+    metrics["never_answering_f1"] = 100 * unanswerable / len(labelled.examples)
     changed = {"strict_f1": {"no_answer": strict}} if metrics["never_answering_f1"] else {"always_answering_f1": {}}
     for name, thresholds in changed.items():
-        task: Any = model.model.tasks["qa"]
         other = type(task)(task.config, replace(task.fitted, thresholds=thresholds))
         predictor = Predictor(replace(model.model, tasks={**model.model.tasks, "qa": other}), model.process)
         metrics[name] = predictor.evaluate(str(path), task="qa").metrics["f1"]
@@ -96,14 +97,13 @@ def _look_up(path: Path) -> float:
 
 def _score_mapped(model: Predictor, task: str, path: Path) -> Metrics:
     """Entities of the types that CoNLL-2003 knows; of nested ones the outermost, as it has no others."""
-    chosen = model.model.tasks[task]
-    labelled = read_labelled(type(chosen), str(path), TaskDataConfig())
-    results = []
-    for result in model.predict_rows(labelled.rows, task=task):
+    chosen, labelled, results = model.predict_labelled(str(path), task=task)
+    mapped = []
+    for result in results:
         assert isinstance(result, NerResult)
         spans = [span for span in result.spans if span.label in CONLL2003_TYPES]
-        results.append(replace(result, spans=tuple(_outermost(spans))))
-    return dict(chosen.score(labelled.examples, results).metrics)
+        mapped.append(replace(result, spans=tuple(_outermost(spans))))
+    return dict(chosen.score(labelled.examples, mapped).metrics)
 
 
 def _outermost(spans: Iterable[Any]) -> list[Any]:
