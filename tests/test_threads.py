@@ -229,6 +229,11 @@ def test_generation(setting: dict[str, Any]) -> None:
 def test_what_no_thread_may_leave_behind(tmp_path: Path) -> None:
     """A prediction leaves modes, weights and gradients of a shared model as they were."""
     model = load_with_dropout(several_adapters(tmp_path / "model"))
+    loaded = [*model.model.encoder.parameters(), *model.model.adapters["both"].parameters()]
+    values = [weight.clone() for weight in loaded]
+    for task in model.tasks:
+        model.predict("Anna", task=task)  # merges the adapters of the task, once
+    assert all(torch.equal(weight, value) for weight, value in zip(loaded, values, strict=True))
     before = {name: weight.clone() for name, weight in model._network.state_dict().items()}
     identities = {name: id(weight) for name, weight in model._network.named_parameters()}
     wrong = wrong_results([lambda task=task: model.predict("Anna", task=task) for task in model.tasks], [])

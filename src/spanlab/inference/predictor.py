@@ -4,10 +4,9 @@ Inputs are read in portions of bounded size, so that memory does not grow with t
 sorted by length and computed in batches of a bounded number of tokens.
 """
 
-import copy
+import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
@@ -64,13 +63,13 @@ class EncodedRows:
 
 
 class Predictor:
-    """What `spanlab.load` returns. Many threads may use one at once: nothing shared is written to."""
+    """What `spanlab.load` returns. Many threads may use one at once."""
 
     def __init__(self, model: TaskModel, process: ProcessContext) -> None:
         self.model, self.process = model, process
         heads = {**model.heads, EMBEDDING: TokenSumHead()}
         self._network = MultiTaskNetwork(model.encoder, heads, adapters=model.adapters).eval()
-        self._idle_copies: list[MultiTaskNetwork] = []
+        self._merging = threading.Lock()
 
     @property
     def tasks(self) -> tuple[str, ...]:
@@ -203,8 +202,11 @@ class Predictor:
         on_share: Progress = lambda share: None,
     ) -> dict[str, list[Any]]:
         """The output of each task's head, or of `EMBEDDING`, for each sample, in order."""
-        with self._own_network() as network:
-            return compute_outputs(network, samples, batch_tokens=batch_tokens, process=self.process, on_share=on_share)
+        for task in samples:
+            self._merge_adapters(task)
+        return compute_outputs(
+            self._network, samples, batch_tokens=batch_tokens, process=self.process, on_share=on_share
+        )
 
     def generates(self, task: str) -> bool:
         """Whether the task runs the encoder once per token, so that its inputs take long however short they are."""
@@ -309,25 +311,12 @@ class Predictor:
         """A remark that columns of the training file are used for another."""
         return (f"{path}: columns as in training, {','.join(columns)}",) if columns else ()
 
-    @contextmanager
-    def _own_network(self) -> Iterator[MultiTaskNetwork]:
-        """The network, for one thread alone where computing writes to it.
-
-        LoRA adapters take the place of the encoder's matrices while a batch is computed. They do so in a copy of the
-        modules over the same weights, which waits for the next call afterwards: as many as were ever needed at once.
-        """
-        if not any(len(adapters.adapters) for adapters in self.model.adapters.values()):
-            yield self._network
-            return
-        try:
-            network = self._idle_copies.pop()  # atomic
-        except IndexError:
-            tensors = (*self._network.parameters(), *self._network.buffers())
-            network = copy.deepcopy(self._network, {id(tensor): tensor for tensor in tensors})
-        try:
-            yield network
-        finally:
-            self._idle_copies.append(network)
+    def _merge_adapters(self, task: str) -> None:
+        """Merge the LoRA adapters of a task into matrices of its own, once."""
+        with self._merging:
+            adapters = self._network.adapters(task)
+            if adapters is not None and len(adapters.adapters) and adapters.merged_encoder is None:
+                self._network.own[task] = adapters.merged_with(self._network.encoder)
 
 
 def _warn(unknown: UnknownTokens) -> None:

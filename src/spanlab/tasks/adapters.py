@@ -116,6 +116,23 @@ class TaskAdapters(nn.Module):
         own_pooler = config.pooler and encoder.pooler is not None
         self.pooler = copy.deepcopy(encoder.pooler).requires_grad_(True) if own_pooler else None  # type: ignore[union-attr]
         self.embedding_E = nn.Parameter(torch.zeros(encoder.word_table.shape[1])) if config.embedding else None
+        self.merged_encoder: Encoder | None = None
+        """What `merged_with` made; None where the update is added in every pass, as in training."""
+
+    def merged_with(self, encoder: Encoder) -> "TaskAdapters":
+        """These adapters for prediction alone, over a copy of the encoder that has the LoRA update in its matrices.
+
+        The copy shares every other tensor, and several threads may use it at once. Adding the update in every pass
+        costs as much as encoding a sentence.
+        """
+        with torch.no_grad():
+            weights = self._weights(encoder)
+        merged: TaskAdapters = copy.deepcopy(self, _shared(self))
+        merged.merged_encoder = copy.deepcopy(encoder, _shared(encoder))
+        for name, weight in weights.items():
+            module = merged.merged_encoder.get_submodule(name.removesuffix(".weight"))
+            module.weight = nn.Parameter(weight, requires_grad=False)
+        return merged
 
     @property
     def changes_hidden_states(self) -> bool:
@@ -138,8 +155,10 @@ class TaskAdapters(nn.Module):
         else:
             embeds_NE = F.embedding(input_ids_N, encoder.word_table) if embeds_NE is None else embeds_NE
             inputs["inputs_embeds"] = embeds_NE if self.embedding_E is None else embeds_NE + self.embedding_E
-        if not len(self.adapters):
-            output: EncoderOutput = encoder(**inputs)
+        if self.merged_encoder is not None:
+            output: EncoderOutput = self.merged_encoder(**inputs)
+        elif not len(self.adapters):
+            output = encoder(**inputs)
         else:
             output = functional_call(encoder, self._weights(encoder), kwargs=inputs)
         starts_B = torch.cumsum(lengths_B, 0) - lengths_B
@@ -155,3 +174,8 @@ class TaskAdapters(nn.Module):
         """The adapted matrices by their names in the encoder."""
         named = zip(self._names, self.adapters, strict=True)
         return {name: adapter(encoder.get_parameter(name)) for name, adapter in named}
+
+
+def _shared(module: nn.Module) -> dict[int, Tensor]:
+    """The memo with which `copy.deepcopy` copies modules and shares their tensors."""
+    return {id(tensor): tensor for tensor in (*module.parameters(), *module.buffers())}
