@@ -1,9 +1,10 @@
 """The windows of all waiting requests, computed together in batches of a bounded number of tokens.
 
 Requests open a ticket, hand in samples as they are tokenised, and await the outputs of the heads. A lane is one thread
-that computes: it goes round the tickets that wait, takes some windows of each, at most `1 / SHARES` of a batch, and
-computes what it took in one pass. So an input of a thousand windows is computed a few windows at a time between others,
-and a short request waits for one batch, not for a novel.
+that computes: it goes round the tickets that wait, takes some windows of each, at most `1 / SHARES` of a batch, fills
+the batch with what is left of tickets that end with it, and computes what it took in one pass. So an input of a
+thousand windows is computed a few windows at a time between others, and a short request waits for one batch, not for a
+novel.
 
 What cannot be cut (a document whose windows go to the head together, generated text, any other call) is computed in a
 second lane where it is longer than half a batch. The two share the machine's cores: that slows the short requests down
@@ -34,6 +35,8 @@ Samples = Mapping[str, Sequence[Sample]]
 Outputs = dict[str, list[Any]]
 SHARES = 8
 """A request gets at most this part of a batch, so that as many requests share one."""
+_LARGEST_REST = 8
+"""The most windows of a request that are computed beyond its share, to answer it with this batch."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -168,7 +171,8 @@ class _Lane:
     def _take(self) -> list[_Piece]:
         """The next batch: a share of each waiting ticket in turn, all of one model, or a call alone."""
         batch: list[_Piece] = []
-        tokens, requests = 0, 0
+        tokens = 0
+        shared: list[Ticket] = []
         for ticket in list(self._waiting):
             pieces = self._waiting[ticket]
             taken, share = 0, self._share
@@ -177,15 +181,32 @@ class _Lane:
                 batch.append(piece)
                 taken, tokens = taken + max(1, piece.tokens), tokens + piece.tokens
             if taken:
-                requests += 1
+                shared.append(ticket)
                 self._note_start(ticket)
                 self._waiting.move_to_end(ticket)
             if not pieces:
                 del self._waiting[ticket]
             if batch and (batch[0].work.call is not None or tokens >= self._batch_tokens):
                 break
-        self._metrics.batch_requests.observe(requests)
+        self._complete(shared, batch, tokens)
+        self._metrics.batch_requests.observe(len(shared))
         return batch
+
+    def _complete(self, tickets: Sequence[Ticket], batch: list[_Piece], tokens: int) -> None:
+        """Fill the room that is left in a batch with the rest of requests that end with it.
+
+        A text of a few windows is answered in one turn then. A long one is not: it would fill every batch to its end,
+        and a short request that comes meanwhile would wait for all of that.
+        """
+        for ticket in tickets:
+            pieces = self._waiting.get(ticket)
+            if pieces is None or batch[0].work.call is not None or len(pieces) > _LARGEST_REST:
+                continue
+            rest = sum(piece.tokens for piece in pieces)
+            if all(self._fits(batch, tokens, piece) for piece in pieces) and tokens + rest <= self._batch_tokens:
+                batch.extend(pieces)
+                tokens += rest
+                del self._waiting[ticket]
 
     def _fits(self, batch: Sequence[_Piece], tokens: int, piece: _Piece) -> bool:
         if not batch:
