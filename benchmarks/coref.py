@@ -40,7 +40,7 @@ from spanlab.tasks.config import TaskDataConfig
 from spanlab.tasks.coref.data import CorefExample
 from spanlab.tasks.coref.task import Coreference
 from spanlab.tasks.examples import Examples, read_labelled
-from spanlab.tasks.sample import pack_samples
+from spanlab.tasks.tensor_batch import pack_samples
 from spanlab.training.records import Record
 from spanlab.workflows.finetune import FinetuningJob, run_job
 

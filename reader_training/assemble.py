@@ -17,8 +17,9 @@ from reader_training.train import BASE, TASKS
 from spanlab.atomic_io import sha256_of, write_atomically
 from spanlab.encoder.pretrained.convert import convert_folder
 from spanlab.tasks.base import FittedState
+from spanlab.tasks.heads import BiHead
 from spanlab.tasks.model import TaskModel, load_task_model, save_task_model
-from spanlab.tasks.similarity import BiHead, Similarity, SimilarityConfig
+from spanlab.tasks.similarity import Similarity, SimilarityConfig
 
 NO_ANSWER = 0.0
 """A question has no answer if that scores higher than the best answer. With the threshold that is tuned on dev, where

@@ -20,7 +20,7 @@ import pytest
 import torch
 
 import spanlab
-from spanlab.decoding.sampling import DecodingConfig
+from spanlab.decoding.config import DecodingConfig
 from spanlab.encoder import load_model
 from spanlab.inference.fill import Filler
 from spanlab.inference.generation import generate

@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers.generation.logits_process import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
+from spanlab.decoding.config import Decoded, DecodingConfig
 from spanlab.decoding.generate import generate_ids
-from spanlab.decoding.sampling import Decoded, DecodingConfig, choose, restrict
+from spanlab.decoding.sampling import choose, restrict
 from spanlab.encoder import CausalLMHead, Encoder, Model, TransformerEncoder, load_model, preset
 from spanlab.errors import ConfigError, InputError
 from tests.parity.models import CASES, VOCAB

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from spanlab.decoding.sampling import DecodingConfig
+from spanlab.decoding.config import DecodingConfig
 from spanlab.encoder import CausalLMHead, MaskedLMHead, Model, TransformerEncoder, preset, save_model
 from spanlab.errors import InputError, MissingHeadError
 from spanlab.inference.generation import generate

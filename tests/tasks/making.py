@@ -10,7 +10,8 @@ from spanlab.tasks.base import AnyTask
 from spanlab.tasks.formats.row import Row
 from spanlab.tasks.network import MultiTaskNetwork
 from spanlab.tasks.predict import compute_outputs
-from spanlab.tasks.sample import Sample, SampleBatch, pack_samples
+from spanlab.tasks.sample import Sample, SampleBatch
+from spanlab.tasks.tensor_batch import pack_samples
 from spanlab.tasks.windows import Windower
 from spanlab.text import Tokenizer, TokenizerConfig, train_tokenizer
 from spanlab.training.distributed import ProcessContext

@@ -13,7 +13,8 @@ from spanlab.inference.load import load
 from spanlab.tasks.classification import Classification, ClassificationConfig
 from spanlab.tasks.heads import SequenceTaskHead, pool_tokens
 from spanlab.tasks.network import MultiTaskNetwork, encode_samples
-from spanlab.tasks.sample import Sample, SampleBatch, pack_samples
+from spanlab.tasks.sample import Sample, SampleBatch
+from spanlab.tasks.tensor_batch import pack_samples
 from spanlab.tasks.windows import Windower
 from spanlab.text import Tokenizer, TokenizerConfig, train_tokenizer
 from spanlab.text.tokenizer import Kind

@@ -21,7 +21,8 @@ from spanlab.tasks.classification import (
 from spanlab.tasks.formats.row import Row
 from spanlab.tasks.model import windower_for
 from spanlab.tasks.network import MultiTaskNetwork
-from spanlab.tasks.sample import SampleBatch, pack_samples
+from spanlab.tasks.sample import SampleBatch
+from spanlab.tasks.tensor_batch import pack_samples
 from spanlab.text import Tokenizer
 
 

@@ -21,7 +21,8 @@ from spanlab.tasks.generation.decoder_head import DecoderHead
 from spanlab.tasks.generation.task import Generation
 from spanlab.tasks.model import TaskModel, load_task_model, save_task_model, windower_for
 from spanlab.tasks.network import MultiTaskNetwork
-from spanlab.tasks.sample import SampleBatch, pack_samples
+from spanlab.tasks.sample import SampleBatch
+from spanlab.tasks.tensor_batch import pack_samples
 from spanlab.text import Tokenizer, TokenizerConfig, train_tokenizer
 from spanlab.training.records import Record
 from spanlab.workflows.finetune import finetune

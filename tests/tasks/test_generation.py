@@ -18,7 +18,8 @@ from spanlab.tasks.formats.row import Row
 from spanlab.tasks.generation.config import GenerationConfig
 from spanlab.tasks.generation.task import Generation, GenerationResult
 from spanlab.tasks.network import MultiTaskNetwork
-from spanlab.tasks.sample import SampleBatch, pack_samples
+from spanlab.tasks.sample import SampleBatch
+from spanlab.tasks.tensor_batch import pack_samples
 from spanlab.tasks.windows import Windower
 from spanlab.text import TokenizerConfig, train_tokenizer
 from spanlab.training.records import Record

@@ -14,8 +14,9 @@ from spanlab.tasks.formats.row import Row
 from spanlab.tasks.model import windower_for
 from spanlab.tasks.network import MultiTaskNetwork
 from spanlab.tasks.predict import compute_outputs, embed_texts
-from spanlab.tasks.sample import SampleBatch, pack_samples
+from spanlab.tasks.sample import SampleBatch
 from spanlab.tasks.similarity import PairLabelResult, Similarity, SimilarityConfig, SimilarityExample, SimilarityResult
+from spanlab.tasks.tensor_batch import pack_samples
 from spanlab.text import Tokenizer
 from spanlab.training.distributed import ProcessContext
 

@@ -9,7 +9,8 @@ from spanlab.finetuning.config import resolve_config
 from spanlab.tasks.adapters import TaskAdapterConfig, TaskAdapters
 from spanlab.tasks.classification import Classification
 from spanlab.tasks.network import MultiTaskNetwork, encode_samples
-from spanlab.tasks.sample import SampleBatch, TensorBatch, pack_samples
+from spanlab.tasks.sample import SampleBatch
+from spanlab.tasks.tensor_batch import TensorBatch, pack_samples
 from tests.tasks.making import read, tiny_encoder, windower
 
 TEXTS = ("the river rose again", "she won", "and she won the long race again")

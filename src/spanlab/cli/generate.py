@@ -10,7 +10,7 @@ from spanlab.cli.options import DeviceOption
 from spanlab.cli.output import note, print_json
 
 if TYPE_CHECKING:
-    from spanlab.decoding.sampling import DecodingConfig
+    from spanlab.decoding.config import DecodingConfig
     from spanlab.inference.generation import Generation
     from spanlab.training.config import Device
 
@@ -49,7 +49,7 @@ def generate(
       spanlab generate runs/novels "It was a dark" --max-new-tokens 40 --temperature 0.8 --seed 1
       spanlab generate runs/translation "Two dogs are playing." --beams 4
     """
-    from spanlab.decoding.sampling import DecodingConfig
+    from spanlab.decoding.config import DecodingConfig
 
     config = DecodingConfig(
         max_new_tokens=max_new_tokens or 50,

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from spanlab.decoding.config import Decoded, DecodingConfig, Ending
 from spanlab.decoding.continuation import Continuation
-from spanlab.decoding.sampling import Decoded, DecodingConfig, Ending
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from spanlab.decoding.beam_search import search_beams
+from spanlab.decoding.config import Decoded, DecodingConfig
 from spanlab.decoding.continuation import CausalContinuation, Continuation, DecoderContinuation
-from spanlab.decoding.sampling import Decoded, DecodingConfig, decode_tokens
+from spanlab.decoding.sampling import decode_tokens
 from spanlab.encoder import CausalLMHead, Decoder, Encoder, Memory, TransformerEncoder
 from spanlab.errors import InputError
 

@@ -18,9 +18,10 @@ from spanlab.arrays import Flags, Integers
 from spanlab.corpus.randomness import draw_at, sample_keys, uniform
 from spanlab.encoder import Model
 from spanlab.errors import ConfigError
+from spanlab.tasks.batching import batches_by_tokens
 from spanlab.tasks.config import TuningConfig
-from spanlab.tasks.predict import batches_by_tokens
-from spanlab.tasks.sample import Sample, SampleBatch, pack_samples
+from spanlab.tasks.sample import Sample, SampleBatch
+from spanlab.tasks.tensor_batch import pack_samples
 from spanlab.text import Tokenizer
 from spanlab.training.distributed import ProcessContext
 

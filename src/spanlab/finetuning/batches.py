@@ -20,7 +20,8 @@ import torch
 from spanlab.arrays import Integers
 from spanlab.corpus.order import SampleOrder
 from spanlab.errors import ConfigError
-from spanlab.tasks.sample import Sample, SampleBatch, TensorBatch, pack_samples
+from spanlab.tasks.sample import Sample, SampleBatch
+from spanlab.tasks.tensor_batch import TensorBatch, pack_samples
 
 _GROUP = 50
 """Batches whose samples are sorted by length together."""

@@ -23,7 +23,8 @@ from spanlab.tasks.formats.aligned import short_name
 from spanlab.tasks.generation.config import GenerationConfig
 from spanlab.tasks.model import windower_for
 from spanlab.tasks.network import MultiTaskNetwork
-from spanlab.tasks.predict import compute_outputs, group_by_example
+from spanlab.tasks.outputs import group_by_example
+from spanlab.tasks.predict import compute_outputs
 from spanlab.tasks.result import Mistake, Result, Scores
 from spanlab.tasks.sample import Sample
 from spanlab.tasks.table import find_task

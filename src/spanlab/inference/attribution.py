@@ -26,12 +26,14 @@ from spanlab.encoder.layers import evaluating
 from spanlab.errors import InputError
 from spanlab.inference.explained_scores import Explained, Part, Predicted, explain
 from spanlab.inference.predictor import Input, Predictor, readable_row, to_row
-from spanlab.tasks.base import Encoded
 from spanlab.tasks.examples import encode_inputs
+from spanlab.tasks.head import Encoded
 from spanlab.tasks.network import MultiTaskNetwork
-from spanlab.tasks.predict import compute_outputs, group_by_example
+from spanlab.tasks.outputs import group_by_example
+from spanlab.tasks.predict import compute_outputs
 from spanlab.tasks.result import plain_values
-from spanlab.tasks.sample import Sample, SampleBatch, TensorBatch, TokenSequence, pack_samples
+from spanlab.tasks.sample import Sample, SampleBatch, TokenSequence
+from spanlab.tasks.tensor_batch import TensorBatch, pack_samples
 from spanlab.tasks.windows import Template, Windower
 from spanlab.text.tokens import Tokens
 from spanlab.text.windows import Window

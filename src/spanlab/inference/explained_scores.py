@@ -24,8 +24,9 @@ import numpy as np
 from torch import Tensor
 
 from spanlab.errors import InputError, did_you_mean
-from spanlab.tasks.base import AnyTask, Head
+from spanlab.tasks.base import AnyTask
 from spanlab.tasks.coref.data import CorefExample, CorefResult
+from spanlab.tasks.head import Head
 from spanlab.tasks.heads import AuxiliaryLMHead
 from spanlab.tasks.ner.data import Entity, NerResult
 from spanlab.tasks.qa.data import QaResult

@@ -10,7 +10,6 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
-from torch import Tensor
 
 from spanlab.errors import InputError
 from spanlab.tasks.formats.row import Row
@@ -50,7 +49,7 @@ def _is_number(value: Any, *, masked: bool) -> bool:  # noqa: ANN401 (whatever a
     """Whether no number in a value is NaN or infinite; `masked`: minus infinity stands for what cannot be."""
     if isinstance(value, float):
         return math.isfinite(value) or (masked and value == -math.inf)
-    if isinstance(value, Tensor):
+    if hasattr(value, "detach"):  # a tensor; a model without torch has none
         value = value.detach().float().cpu().numpy()
     if isinstance(value, np.ndarray):
         if value.dtype.kind != "f":

@@ -9,8 +9,8 @@ from typing import Any, cast
 
 import torch
 
+from spanlab.decoding.config import Decoded, DecodingConfig, Ending
 from spanlab.decoding.generate import generate_ids
-from spanlab.decoding.sampling import Decoded, DecodingConfig, Ending
 from spanlab.encoder import CausalLMHead, Model
 from spanlab.encoder.layers import evaluating
 from spanlab.tasks.examples import encode_examples
@@ -18,7 +18,8 @@ from spanlab.tasks.formats.row import Row
 from spanlab.tasks.generation.decoder_head import DecoderHead
 from spanlab.tasks.generation.task import Generation as GenerationTask
 from spanlab.tasks.model import TaskModel
-from spanlab.tasks.sample import SampleBatch, pack_samples
+from spanlab.tasks.sample import SampleBatch
+from spanlab.tasks.tensor_batch import pack_samples
 from spanlab.text.tokenizer import Tokenizer
 
 

@@ -23,7 +23,8 @@ from spanlab.tasks.formats.reading import fitting_columns, given_fields
 from spanlab.tasks.formats.row import Row, joint_shape
 from spanlab.tasks.model import ALL, TaskModel, windower_for
 from spanlab.tasks.network import MultiTaskNetwork
-from spanlab.tasks.predict import TokenSumHead, compute_outputs, embed_texts, group_by_example
+from spanlab.tasks.outputs import group_by_example
+from spanlab.tasks.predict import TokenSumHead, compute_outputs, embed_texts
 from spanlab.tasks.result import Result, Scores
 from spanlab.tasks.sample import Sample
 from spanlab.tasks.unknown_tokens import UnknownTokens

@@ -26,8 +26,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import brentq
-from scipy.stats import t as student
 
 from spanlab.errors import InputError
 from spanlab.metrics.precision_recall import check_paired
@@ -81,6 +79,8 @@ class _Variance:
 
     def critical(self, p: float) -> float:
         """How many standard errors a difference has that is found by chance with probability `p`."""
+        from scipy.stats import t as student
+
         share = self.seeds / (self.seeds + self.units)
         parts = [(share, self.seed_freedom), (1 - share, self.unit_freedom)]
         # The survival function's inverse: 1 - p/2 would lose the digits of a small p.
@@ -94,6 +94,8 @@ class _Variance:
         ratio = abs(mean) / self.standard_error
         if ratio >= self.critical(_SMALLEST_P):
             return _SMALLEST_P
+        from scipy.optimize import brentq
+
         # In the logarithm of p, since it may be tiny.
         return float(np.exp(brentq(lambda log_p: self.critical(float(np.exp(log_p))) - ratio, np.log(_SMALLEST_P), 0)))
 
@@ -102,6 +104,8 @@ def compare_systems(
     system: Sequence[ScoreCounts], baseline: Sequence[ScoreCounts], *, resamples: int = RESAMPLES, seed: int = 0
 ) -> Difference:
     """The difference of the mean scores of two systems, each with counts for the same seeds in the same order."""
+    from scipy.stats import t as student
+
     counts_SUC, baseline_SUC = _paired(system, baseline)
     seeds, units, _ = counts_SUC.shape
     rule = system[0].rule

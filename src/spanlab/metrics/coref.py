@@ -21,7 +21,6 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from spanlab.metrics.precision_recall import check_paired, f1_counts, harmonic_mean, named_scores, percent
 from spanlab.metrics.score_counts import ScoreCounts
@@ -129,6 +128,8 @@ def _ceafe(keys: Sequence[_Partition], responses: Sequence[_Partition]) -> dict[
 
 
 def _best_matching(key: _Partition, response: _Partition) -> float:
+    from scipy.optimize import linear_sum_assignment
+
     similarity = np.zeros((len(key), len(response)))
     for row, (cluster, shares) in enumerate(zip(key, _overlaps(key, response), strict=True)):
         for column, share in shares.items():

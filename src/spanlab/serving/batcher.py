@@ -27,7 +27,7 @@ from typing import Any, TypeVar
 from spanlab.inference.predictor import Predictor
 from spanlab.serving.metrics import ServerMetrics
 from spanlab.serving.refusals import RefusalError
-from spanlab.tasks.predict import sequence_key
+from spanlab.tasks.batching import sequence_key
 from spanlab.tasks.sample import Sample
 
 Answer = TypeVar("Answer")

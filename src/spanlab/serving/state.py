@@ -27,7 +27,7 @@ from spanlab.serving.refusals import RefusalError, invalid
 from spanlab.serving.served_model import ServedModel, check_models, find_model
 from spanlab.serving.settings import ServeSettings
 from spanlab.tasks.formats.row import Row
-from spanlab.tasks.predict import embedding_samples, embedding_vectors
+from spanlab.tasks.outputs import embedding_samples, embedding_vectors
 
 Answer = TypeVar("Answer")
 _PORTION, _PORTION_CHARACTERS = 64, 200_000

@@ -1,107 +1,35 @@
-"""The base classes of a task and of its head.
+"""The base class of a task; that of its head is in `head.py`.
 
-A task file reads top to bottom: Config, read, encode, Head, decode, score. The rest is the same for all tasks:
+A task file reads top to bottom: Config, read, encode, head, decode, score. The rest is the same for all tasks:
 
     rows of a file ──problems, parse──▶ examples ──fit──▶ the task with its labels
     examples ──encode──▶ samples ──(encoder, Head)──▶ outputs ──decode──▶ results ──score──▶ scores
 
 Training draws samples; prediction goes through the same encode, Head and decode; evaluation on dev is prediction.
 
-Shapes: N tokens, B sequences, D width, V vocabulary, E width of the word table.
+All but the head works on the host, without torch: files are checked, predictions scored and exported models run where
+torch is not installed. So a task imports its head's layers in `head`, and torch's types only for annotations.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
-from torch import Tensor, nn
-
-from spanlab.encoder import Encoder
 from spanlab.metrics.score_counts import ScoreCounts
-from spanlab.objectives.objective import ObjectiveLoss, loss_and_accuracy
 from spanlab.tasks.config import TaskConfig
 from spanlab.tasks.formats.row import FileShape, Row
 from spanlab.tasks.result import Mistake, Result, Scores
-from spanlab.tasks.sample import Sample, SampleBatch, TensorBatch
+from spanlab.tasks.sample import Sample
 from spanlab.tasks.validation import Problem
 from spanlab.tasks.windows import Windower
 
+if TYPE_CHECKING:
+    from spanlab.encoder import Encoder
+    from spanlab.tasks.head import Head
+
 Example = TypeVar("Example")
 Outcome = TypeVar("Outcome", bound=Result)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Encoded:
-    """The encoder's output for a batch of samples."""
-
-    hidden_ND: Tensor
-    """The hidden states of all sequences, end to end; split by `batch.lengths_B`."""
-    pooled_BD: Tensor | None
-    """None without a pooler."""
-    batch: TensorBatch
-    word_table_VE: Tensor | None = None
-    """The output embeddings of a causal encoder, or for a head that uses the words of any encoder; else None."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class StandardHead:
-    """A layer of `encoder.heads` that transformers has a class for; a model of one task is saved as that class."""
-
-    kind: Literal["sequence", "token", "answer", "clm"]
-    layer: nn.Module
-    labels: tuple[str, ...] = ()
-    """`id2label` of transformers' config; empty for a score, an answer or tokens."""
-
-
-class Head(nn.Module):
-    """The layers of one task; `forward` is shared by training and prediction.
-
-    Losses are sums over terms, and the terms of a batch are counted before the forward pass: training divides by the
-    terms of the whole step, so that neither gradient accumulation nor several processes change the result.
-    """
-
-    generates: ClassVar[bool] = False
-    """Whether prediction calls `generate`, which runs the encoder once per token, in place of `forward`."""
-
-    @property
-    def standard(self) -> StandardHead | None:
-        """The layer that transformers has a class for, if that is the whole head."""
-        return None
-
-    @property
-    def uses_pooler(self) -> bool:
-        """Whether `Encoded.pooled_BD` is used; where no head uses it, the pooler is frozen."""
-        return False
-
-    @property
-    def uses_words(self) -> bool:
-        """Whether `Encoded.word_table_VE` is used on encoders that are not causal, too."""
-        return False
-
-    def count(self, batch: SampleBatch) -> int:
-        """The number of loss terms of this batch; by default one per sample."""
-        return len(batch.samples)
-
-    def forward(self, encoded: Encoded) -> Any:  # noqa: ANN401 (each head's own tensors)
-        """Logits, or whatever `loss` and `split` take."""
-        raise NotImplementedError
-
-    def loss(self, logits: Any, batch: TensorBatch) -> ObjectiveLoss:  # noqa: ANN401
-        """The sum over the batch's terms; its one tally is "correct"."""
-        raise NotImplementedError
-
-    def metrics(self, loss: ObjectiveLoss) -> dict[str, float]:
-        """Metrics of summed losses, by default mean loss and accuracy; empty if there was no term."""
-        return loss_and_accuracy(loss)
-
-    def split(self, logits: Any, batch: TensorBatch) -> list[Any]:  # noqa: ANN401
-        """The output of each sample, in order, as numpy arrays on the host: the input of the task's `decode`."""
-        raise NotImplementedError
-
-    def generate(self, encoder: Encoder, batch: TensorBatch) -> Any:  # noqa: ANN401
-        """What `split` takes, in place of `forward`, where `generates` is true."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,7 +123,7 @@ class Task(Generic[Example, Outcome]):
 
     # ---- head
 
-    def head(self, encoder: Encoder) -> Head:
+    def head(self, encoder: "Encoder") -> "Head":
         """Newly initialised layers for this task on this encoder."""
         raise NotImplementedError
 

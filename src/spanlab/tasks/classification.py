@@ -11,16 +11,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from typing_extensions import override
 
 from spanlab.arrays import Flags
 from spanlab.config import AtLeast, Below
-from spanlab.encoder import Encoder
 from spanlab.errors import ConfigError, InputError, clip_repr
 from spanlab.metrics.classification import (
     class_table,
@@ -32,13 +30,17 @@ from spanlab.metrics.classification import (
 from spanlab.metrics.precision_recall import f1_counts
 from spanlab.metrics.score_counts import ScoreCounts
 from spanlab.tasks.base import FittedState, Task
-from spanlab.tasks.config import TaskConfig
+from spanlab.tasks.config import Pooling, TaskConfig
 from spanlab.tasks.formats.row import FileShape, Row
-from spanlab.tasks.heads import AuxiliaryLMHead, Pooling, SequenceTaskHead, balanced_weights
+from spanlab.tasks.probabilities import sigmoid, softmax
 from spanlab.tasks.result import Mistake, Result, Scores, common_fields, empty_fields, result_id
 from spanlab.tasks.sample import Sample
 from spanlab.tasks.validation import Problem, is_label, label_problems, read_id, text_problems
 from spanlab.tasks.windows import Windower
+
+if TYPE_CHECKING:
+    from spanlab.encoder import Encoder
+    from spanlab.tasks.head import Head
 
 # ---- Config
 
@@ -254,7 +256,9 @@ class Classification(Task[ClassificationExample, ClassificationResult | LabelSet
     # ---- head
 
     @override
-    def head(self, encoder: Encoder) -> SequenceTaskHead | AuxiliaryLMHead:
+    def head(self, encoder: "Encoder") -> "Head":
+        from spanlab.tasks.heads import AuxiliaryLMHead, SequenceTaskHead, balanced_weights
+
         balanced = self.config.class_weights == "balanced"
         head = SequenceTaskHead(
             encoder,
@@ -275,14 +279,14 @@ class Classification(Task[ClassificationExample, ClassificationResult | LabelSet
         outputs: Sequence[NDArray[np.float32]],
     ) -> ClassificationResult | LabelSetResult:
         """The best label, or all above the threshold."""
-        logits_L = torch.from_numpy(np.mean(outputs, axis=0, dtype=np.float64))
+        logits_L = np.asarray(np.mean(outputs, axis=0, dtype=np.float64))
         shared = common_fields(index, example.id, samples)
         if self.config.multi_label:
-            scores = dict(zip(self.fitted.labels, logits_L.sigmoid().tolist(), strict=True))
+            scores = dict(zip(self.fitted.labels, sigmoid(logits_L).tolist(), strict=True))
             threshold = self.fitted.thresholds[_THRESHOLD]
             chosen = tuple(label for label, score in scores.items() if score > threshold)
             return LabelSetResult(**shared, labels=chosen, scores=scores, source=example.text)
-        scores = dict(zip(self.fitted.labels, logits_L.softmax(dim=0).tolist(), strict=True))
+        scores = dict(zip(self.fitted.labels, softmax(logits_L).tolist(), strict=True))
         best = max(scores, key=scores.__getitem__)
         return ClassificationResult(**shared, label=best, score=scores[best], scores=scores, source=example.text)
 

@@ -12,6 +12,9 @@ from spanlab.config import Above, AtLeast, AtMost, Below, Bounded, Seed
 from spanlab.text.tag_schemes import TagScheme
 from spanlab.training.config import TrainingConfig
 
+Pooling = Literal["first", "mean"]
+"""A sequence as the state of [CLS] (of causal encoders: the last token), or as the mean over all tokens."""
+
 PUBLISHED_WIDTH = 768
 LongText = Literal["windows", "truncate", "error"]
 

@@ -1,8 +1,8 @@
-"""What the heads of several tasks share: pooling, losses, the sequence head, and GPT's auxiliary language model loss.
+"""What the heads of several tasks share: pooling, losses, the heads of whole sequences, and GPT's auxiliary loss.
 
 Losses are sums over terms in full precision, with the number of correct terms.
 
-Shapes: B sequences, N tokens, T tokens of a sample, S samples, K terms, L labels, D width.
+Shapes: B sequences, N tokens, T tokens of a sample (in `BiHead` its two texts), S samples, K terms, L labels, D width.
 """
 
 from collections.abc import Sequence
@@ -20,8 +20,9 @@ from spanlab.encoder.layers import Dropout, init_weights
 from spanlab.errors import ConfigError
 from spanlab.objectives.causal_lm import causal_lm_loss
 from spanlab.objectives.objective import ObjectiveLoss, in_full_precision
-from spanlab.tasks.base import Encoded, Head, StandardHead
-from spanlab.tasks.sample import TensorBatch
+from spanlab.tasks.config import Pooling
+from spanlab.tasks.head import Encoded, Head, StandardHead
+from spanlab.tasks.tensor_batch import TensorBatch
 
 # ---- pooling
 
@@ -102,9 +103,6 @@ def log_prior(counts: Sequence[int]) -> Tensor:
 
 # ---- heads
 
-Pooling = Literal["first", "mean"]
-"""A sequence as the state of [CLS] (of causal encoders: the last token), or as the mean over all tokens."""
-
 
 class MeanHead(nn.Module):
     """Logits from the mean of a sequence, by one linear layer: what a sentence encoder's vectors are made for."""
@@ -180,6 +178,29 @@ class SequenceTaskHead(Head):
     def split(self, logits_SL: Tensor, batch: TensorBatch) -> list[NDArray[np.float32]]:
         """(L,) per sample."""
         return list(logits_SL.float().cpu().numpy())
+
+
+class BiHead(Head):
+    """The cosine of the two texts' vectors; without weights."""
+
+    @override
+    def forward(self, encoded: Encoded) -> Tensor:
+        """(S,) cosines; the feature `side` is 0 or 1 for sequences of the first or the second text."""
+        sums_BD, batch = sums_by_sequence(encoded), encoded.batch
+        counts = torch.tensor(batch.sequence_counts, device=sums_BD.device)
+        text_B = 2 * torch.repeat_interleave(torch.arange(len(counts), device=sums_BD.device), counts)
+        text_B = text_B + batch.features["side"]
+        texts_TD = sums_BD.new_zeros(2 * len(counts), sums_BD.shape[1]).index_add_(0, text_B, sums_BD)
+        return F.cosine_similarity(texts_TD[0::2], texts_TD[1::2], dim=-1)
+
+    @override
+    def loss(self, cosine_S: Tensor, batch: TensorBatch) -> ObjectiveLoss:
+        """Squared distance of the cosine from the score, scaled to 0 to 1."""
+        return squared_loss(cosine_S, batch.targets["score"])
+
+    @override
+    def split(self, cosine_S: Tensor, batch: TensorBatch) -> list[float]:
+        return cosine_S.tolist()
 
 
 class AuxiliaryLMHead(Head):

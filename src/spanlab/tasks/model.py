@@ -20,9 +20,10 @@ from spanlab.encoder.pretrained import class_of, locate_model, save_model
 from spanlab.encoder.pretrained.checked_weights import build_with_weights, check_fit, check_missing, lay_out
 from spanlab.errors import ConfigError, InputError, SpanlabError, did_you_mean
 from spanlab.tasks.adapters import TaskAdapterConfig, TaskAdapters, merged
-from spanlab.tasks.base import AnyTask, FittedState, Head, StandardHead
+from spanlab.tasks.base import AnyTask, FittedState
 from spanlab.tasks.config import TaskConfig, TaskDataConfig
 from spanlab.tasks.from_transformers import derive_tasks
+from spanlab.tasks.head import Head, StandardHead
 from spanlab.tasks.table import find_task
 from spanlab.tasks.windows import Windower
 from spanlab.text import Tokenizer

@@ -18,8 +18,9 @@ from spanlab.encoder.model import EncoderOutput
 from spanlab.errors import ConfigError
 from spanlab.objectives.objective import CriterionLoss, ObjectiveLoss
 from spanlab.tasks.adapters import TaskAdapters
-from spanlab.tasks.base import Encoded, Head
-from spanlab.tasks.sample import SampleBatch, TensorBatch
+from spanlab.tasks.head import Encoded, Head
+from spanlab.tasks.sample import SampleBatch
+from spanlab.tasks.tensor_batch import TensorBatch
 from spanlab.training.distributed import full_tensor
 
 

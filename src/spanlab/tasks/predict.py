@@ -1,4 +1,4 @@
-"""Samples to outputs to results, the same way for dev scores, evaluation, prediction and serving.
+"""Samples to outputs, the same way for dev scores, evaluation, prediction and serving.
 
 The tasks of a model are computed together: a sequence that several of them share is encoded once, unless a task changes
 the hidden states (adapters) or generates. One task is the case of a mapping with one entry.
@@ -6,31 +6,30 @@ the hidden states (adapters) or generates. One task is the case of a mapping wit
 Shapes: B sequences, N tokens, D width, E texts.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 import torch.distributed as dist
-import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 from typing_extensions import override
 
 from spanlab.encoder import Encoder
 from spanlab.encoder.layers import evaluating
-from spanlab.tasks.base import AnyTask, Encoded, Head
+from spanlab.tasks.batching import SamplesByTask, batches_by_tokens, sequence_key, sequences_of, shared_batches
 from spanlab.tasks.formats.row import Row
+from spanlab.tasks.head import Encoded, Head
 from spanlab.tasks.heads import sums_by_sequence
 from spanlab.tasks.network import MultiTaskNetwork, encode_samples
-from spanlab.tasks.result import Result
-from spanlab.tasks.sample import Sample, SampleBatch, TensorBatch, TokenSequence, pack_samples
+from spanlab.tasks.outputs import embedding_samples, embedding_vectors
+from spanlab.tasks.sample import Sample, SampleBatch
+from spanlab.tasks.tensor_batch import TensorBatch, pack_samples
 from spanlab.tasks.unknown_tokens import UnknownTokens
 from spanlab.tasks.windows import Windower
 from spanlab.training.distributed import ProcessContext
 
-SamplesByTask = Mapping[str, Sequence[Sample]]
 OnShare = Callable[[float], None]
 OnBatch = Callable[[TensorBatch], None]
 
@@ -102,20 +101,6 @@ def _compute_task(
     return [outputs[index] for index in range(len(samples))]
 
 
-def batches_by_tokens(samples: Sequence[Sample], batch_tokens: int) -> Iterator[list[int]]:
-    """Indices of the samples, sorted by length, in batches of at most `batch_tokens` tokens or of one sample."""
-    batch: list[int] = []
-    tokens = 0
-    for index in np.argsort([sample.longest for sample in samples], kind="stable").tolist():
-        if batch and tokens + samples[index].tokens > batch_tokens:
-            yield batch
-            batch, tokens = [], 0
-        batch.append(index)
-        tokens += samples[index].tokens
-    if batch:
-        yield batch
-
-
 # ---- several tasks in one pass of the encoder
 
 
@@ -128,9 +113,9 @@ def _compute_shared(
 ) -> dict[str, list[Any]]:
     """The outputs of tasks that share hidden states: each distinct sequence of a batch is encoded once."""
     outputs: dict[str, dict[int, Any]] = {name: {} for name in samples}
-    for indices in _shared_batches(samples, batch_tokens):
+    for indices in shared_batches(samples, batch_tokens):
         chosen = {name: tuple(samples[name][i] for i in part) for name, part in indices.items()}
-        distinct = {sequence_key(sequence): sequence for part in chosen.values() for sequence in _sequences(part)}
+        distinct = {sequence_key(sequence): sequence for part in chosen.values() for sequence in sequences_of(part)}
         rows = {key: row for row, key in enumerate(distinct)}
         single = tuple(Sample(example=0, sequences=(sequence,)) for sequence in distinct.values())
         packed = pack_samples(SampleBatch(task="", samples=single), process.device)
@@ -157,77 +142,6 @@ def _select(network: MultiTaskNetwork, encoded: Encoded, batch: TensorBatch, row
     if adapters is not None:
         pooled_BD = adapters.pooled(hidden_ND, batch.starts, pooled_BD)
     return Encoded(hidden_ND=hidden_ND, pooled_BD=pooled_BD, batch=batch)
-
-
-def _shared_batches(samples: SamplesByTask, batch_tokens: int) -> Iterator[dict[str, list[int]]]:
-    """Indices of samples by task, all those of an example together; at most `batch_tokens` tokens, or one example."""
-    by_example: dict[int, dict[str, list[int]]] = {}
-    for name, part in samples.items():
-        for index, sample in enumerate(part):
-            by_example.setdefault(sample.example, {}).setdefault(name, []).append(index)
-    sizes = {example: _size(samples, indices) for example, indices in by_example.items()}
-    batch: dict[str, list[int]] = {}
-    total = 0
-    for example in sorted(by_example, key=lambda example: sizes[example]):
-        _, tokens = sizes[example]
-        if batch and total + tokens > batch_tokens:
-            yield batch
-            batch, total = {}, 0
-        for name, indices in by_example[example].items():
-            batch.setdefault(name, []).extend(indices)
-        total += tokens
-    if batch:
-        yield batch
-
-
-def _size(samples: SamplesByTask, indices: Mapping[str, Sequence[int]]) -> tuple[int, int]:
-    """The length of an example's longest sequence, and the tokens of its distinct ones."""
-    chosen = (samples[name][index] for name, part in indices.items() for index in part)
-    lengths = {sequence_key(sequence): len(sequence) for sequence in _sequences(chosen)}
-    return max(lengths.values()), sum(lengths.values())
-
-
-def _sequences(samples: Iterable[Sample]) -> Iterator[TokenSequence]:
-    return (sequence for sample in samples for sequence in sample.sequences)
-
-
-def sequence_key(sequence: TokenSequence) -> tuple[bytes, bytes]:
-    """Equal for sequences that give the same hidden states."""
-    return sequence.ids.tobytes(), b"" if sequence.segments is None else sequence.segments.tobytes()
-
-
-# ---- outputs to results
-
-
-@dataclass(frozen=True, kw_only=True)
-class ExampleOutputs:
-    """Examples with their samples and the head's outputs, each a list by example."""
-
-    examples: Sequence[Any]
-    samples: Sequence[Sequence[Sample]]
-    outputs: Sequence[Sequence[Any]]
-
-    def decode(self, task: AnyTask, *, first: int = 0) -> list[Result]:
-        """A result per example; indices count from `first`."""
-        parts = zip(self.examples, self.samples, self.outputs, strict=True)
-        return [
-            task.empty_result(index, part[0]) if task.is_empty(part[0]) else task.decode(index, *part)
-            for index, part in enumerate(parts, first)
-        ]
-
-    def tune(self, task: AnyTask) -> AnyTask:
-        """The task with thresholds tuned on these examples."""
-        return task.tune(self.examples, self.samples, self.outputs)
-
-
-def group_by_example(examples: Sequence[Any], samples: Sequence[Sample], outputs: Sequence[Any]) -> ExampleOutputs:
-    """Samples and outputs of one task grouped by their examples."""
-    grouped_samples: list[list[Sample]] = [[] for _ in examples]
-    grouped_outputs: list[list[Any]] = [[] for _ in examples]
-    for sample, output in zip(samples, outputs, strict=True):
-        grouped_samples[sample.example].append(sample)
-        grouped_outputs[sample.example].append(output)
-    return ExampleOutputs(examples=examples, samples=grouped_samples, outputs=grouped_outputs)
 
 
 # ---- texts to vectors
@@ -271,23 +185,3 @@ def embed_texts(
         network, {"embedding": samples}, batch_tokens=batch_tokens, process=process, on_share=on_share
     )
     return embedding_vectors(samples, outputs["embedding"], count=len(texts), width=encoder.config.width)
-
-
-def embedding_samples(windower: Windower, texts: Sequence[str]) -> list[Sample]:
-    """A sample for each window of each text; an empty text has none."""
-    return [
-        Sample(example=index, sequences=(window.sequence,))
-        for index, tokens in enumerate(windower.tokenize(texts))
-        if texts[index].strip()
-        for window in windower.single(tokens)
-    ]
-
-
-def embedding_vectors(
-    samples: Sequence[Sample], sums: Sequence[NDArray[np.float32]], *, count: int, width: int
-) -> NDArray[np.float32]:
-    """(E, D) from what `TokenSumHead` gave for the samples of `count` texts."""
-    vectors_ED = np.zeros((count, width), np.float32)
-    np.add.at(vectors_ED, [sample.example for sample in samples], np.array(sums).reshape(-1, width))
-    # The direction of the sum is that of the mean.
-    return F.normalize(torch.from_numpy(vectors_ED), dim=-1).numpy()

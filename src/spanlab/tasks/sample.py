@@ -4,19 +4,17 @@ An example becomes one or more samples: a short text is one sample of one sequen
 two texts of a bi-encoder are two sequences of one sample, and so are the segments of a document that a head needs
 together. Training draws samples, a batch holds samples, and a head has one output per sample.
 
-A batch concatenates all sequences without padding. The arrays of one name are concatenated along their first axis, too;
-positions in them count from the start of the sample's own sequence.
+A batch concatenates all sequences without padding (`tensor_batch.py`). The arrays of one name are concatenated along
+their first axis, too; positions in them count from the start of the sample's own sequence.
 
-Shapes: N tokens, B sequences, S samples.
+Shapes: N tokens.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from spanlab.arrays import Flags, Integers
 
@@ -83,57 +81,6 @@ class SampleBatch:
         """Of all samples, in order."""
         return [sequence for sample in self.samples for sequence in sample.sequences]
 
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class TensorBatch:
-    """`SampleBatch` on a device, packed."""
-
-    batch: SampleBatch
-    """The host's arrays, where counting and slicing do not wait for the device."""
-    input_ids_N: Tensor
-    segment_ids_N: Tensor | None
-    lengths_B: Tensor
-    prefixes_B: Tensor | None = None
-    """The prefix of each sequence; None where none has one."""
-    features: Mapping[str, Tensor] = field(default_factory=dict)
-    targets: Mapping[str, Tensor] = field(default_factory=dict)
-
-    @property
-    def starts(self) -> Tensor:
-        """(B,) where each sequence begins on the token axis."""
-        return torch.cumsum(self.lengths_B, 0) - self.lengths_B
-
-    @property
-    def sequence_counts(self) -> list[int]:
-        """(S,) sequences of each sample."""
-        return [len(sample.sequences) for sample in self.batch.samples]
-
-    @property
-    def token_counts(self) -> list[int]:
-        """(S,) tokens of each sample."""
-        return [sample.tokens for sample in self.batch.samples]
-
-
-def pack_samples(batch: SampleBatch, device: torch.device | str = "cpu") -> TensorBatch:
-    """The batch as tensors on `device`."""
-    sequences = batch.sequences
-    segments = [sequence.segments for sequence in sequences]
-    prefixes = [sequence.prefix for sequence in sequences]
-    segment_ids = None if segments[0] is None else np.concatenate([ids for ids in segments if ids is not None])
-    return TensorBatch(
-        batch=batch,
-        input_ids_N=_tensor(np.concatenate([sequence.ids for sequence in sequences]), device),
-        segment_ids_N=None if segment_ids is None else _tensor(segment_ids, device),
-        lengths_B=torch.tensor([len(sequence) for sequence in sequences], device=device),
-        prefixes_B=torch.tensor(prefixes, device=device) if any(prefixes) else None,
-        features=_concatenate([sample.features for sample in batch.samples], device),
-        targets=_concatenate([sample.targets for sample in batch.samples], device),
-    )
-
-
-def _concatenate(samples: Sequence[Arrays], device: torch.device | str) -> dict[str, Tensor]:
-    return {name: _tensor(np.concatenate([arrays[name] for arrays in samples]), device) for name in samples[0]}
-
-
-def _tensor(array: NDArray[np.generic], device: torch.device | str) -> Tensor:
-    return torch.from_numpy(array).to(device, non_blocking=True)
+    def feature_counts(self, name: str) -> list[int]:
+        """The length of a feature in each sample."""
+        return [len(sample.features[name]) for sample in self.samples]

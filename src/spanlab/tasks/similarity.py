@@ -4,39 +4,36 @@
 the two vectors is the score: vectors can be computed once, kept and searched. Where texts are too long for one
 sequence, a cross-encoder takes every window over one with every window over the other and averages the logits; a
 bi-encoder's vector is the mean over all windows.
-
-Shapes: S samples, B sequences, T texts (two per sample), L labels, D width.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
-import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
-from torch import Tensor
 from typing_extensions import override
 
 from spanlab.config import AtLeast, Below
-from spanlab.encoder import Encoder
 from spanlab.errors import ConfigError, InputError, clip_repr
 from spanlab.metrics.classification import class_table, confusion_matrix, score_classes
 from spanlab.metrics.score_counts import ScoreCounts
 from spanlab.metrics.similarity import score_similarity
-from spanlab.objectives.objective import ObjectiveLoss
-from spanlab.tasks.base import Encoded, FittedState, Head, Task
+from spanlab.tasks.base import FittedState, Task
 from spanlab.tasks.classification import bars, paragraph
 from spanlab.tasks.config import TaskConfig
 from spanlab.tasks.formats.row import FileShape, Row
-from spanlab.tasks.heads import SequenceTaskHead, balanced_weights, squared_loss, sums_by_sequence
+from spanlab.tasks.probabilities import softmax
 from spanlab.tasks.result import Mistake, Result, Scores, common_fields, empty_fields, result_id
-from spanlab.tasks.sample import Sample, TensorBatch
+from spanlab.tasks.sample import Sample
 from spanlab.tasks.validation import Problem, label_problems, read_id, text_problems
 from spanlab.tasks.windows import Windower
+
+if TYPE_CHECKING:
+    from spanlab.encoder import Encoder
+    from spanlab.tasks.head import Head
 
 # ---- Config
 
@@ -84,32 +81,6 @@ def _score_problems(row: Row) -> Iterator[Problem]:
     else:
         if not np.isfinite(number):
             yield Problem(kind="wrong type", cause=f"'score' is {number}; it must be finite")
-
-
-# ---- head
-
-
-class BiHead(Head):
-    """The cosine of the two texts' vectors; without weights."""
-
-    @override
-    def forward(self, encoded: Encoded) -> Tensor:
-        """(S,) cosines; the feature `side` is 0 or 1 for sequences of the first or the second text."""
-        sums_BD, batch = sums_by_sequence(encoded), encoded.batch
-        counts = torch.tensor(batch.sequence_counts, device=sums_BD.device)
-        text_B = 2 * torch.repeat_interleave(torch.arange(len(counts), device=sums_BD.device), counts)
-        text_B = text_B + batch.features["side"]
-        texts_TD = sums_BD.new_zeros(2 * len(counts), sums_BD.shape[1]).index_add_(0, text_B, sums_BD)
-        return F.cosine_similarity(texts_TD[0::2], texts_TD[1::2], dim=-1)
-
-    @override
-    def loss(self, cosine_S: Tensor, batch: TensorBatch) -> ObjectiveLoss:
-        """Squared distance of the cosine from the score, scaled to 0 to 1."""
-        return squared_loss(cosine_S, batch.targets["score"])
-
-    @override
-    def split(self, cosine_S: Tensor, batch: TensorBatch) -> list[float]:
-        return cosine_S.tolist()
 
 
 # ---- decode
@@ -269,8 +240,10 @@ class Similarity(Task[SimilarityExample, SimilarityResult | PairLabelResult]):
         return {"score": np.array([score], np.float32)}
 
     @override
-    def head(self, encoder: Encoder) -> Head:
+    def head(self, encoder: "Encoder") -> "Head":
         """A sequence head; a bi-encoder has no layers."""
+        from spanlab.tasks.heads import BiHead, SequenceTaskHead, balanced_weights
+
         if self.config.head == "bi":
             return BiHead()
         balanced = self.config.class_weights == "balanced" and self.fitted.labels
@@ -298,7 +271,7 @@ class Similarity(Task[SimilarityExample, SimilarityResult | PairLabelResult]):
             return SimilarityResult(**shared, score=low + float(mean) * (high - low), sources=sources)
         if not self.fitted.labels:
             return SimilarityResult(**shared, score=float(mean[0]), sources=sources)
-        probabilities = torch.from_numpy(mean).softmax(dim=0).tolist()
+        probabilities = softmax(mean).tolist()
         scores = dict(zip(self.fitted.labels, probabilities, strict=True))
         best = max(scores, key=scores.__getitem__)
         return PairLabelResult(**shared, label=best, scores=scores, sources=sources)

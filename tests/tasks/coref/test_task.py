@@ -21,8 +21,10 @@ from spanlab.tasks.coref.links import Links
 from spanlab.tasks.coref.task import Coreference
 from spanlab.tasks.formats.row import Row
 from spanlab.tasks.network import encode_samples
-from spanlab.tasks.sample import Sample, SampleBatch, pack_samples
-from spanlab.tasks.spans.representation import SpanConfig, Spans
+from spanlab.tasks.sample import Sample, SampleBatch
+from spanlab.tasks.spans.config import SpanConfig
+from spanlab.tasks.spans.representation import Spans
+from spanlab.tasks.tensor_batch import pack_samples
 from spanlab.tasks.windows import Windower
 from spanlab.text import Tokenizer
 from tests.tasks.making import BPE, TOKENIZER, decode_all, predict, read, run_head, tiny_encoder, train_head, windower

@@ -11,8 +11,9 @@ from spanlab.tasks.heads import balanced_weights
 from spanlab.tasks.ner.config import NerConfig
 from spanlab.tasks.ner.task import NamedEntities
 from spanlab.tasks.network import MultiTaskNetwork
-from spanlab.tasks.sample import SampleBatch, pack_samples
-from spanlab.tasks.spans.representation import SpanConfig
+from spanlab.tasks.sample import SampleBatch
+from spanlab.tasks.spans.config import SpanConfig
+from spanlab.tasks.tensor_batch import pack_samples
 from tests.tasks.making import read, tiny_encoder, windower
 from tests.tasks.ner.test_task import NESTED, ROWS
 

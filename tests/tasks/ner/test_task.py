@@ -16,10 +16,10 @@ from spanlab.tasks.formats.row import Row
 from spanlab.tasks.ner.config import NerConfig
 from spanlab.tasks.ner.data import Entity, redact
 from spanlab.tasks.ner.decode import best_tags, tags_to_spans
-from spanlab.tasks.ner.span_head import SpanLabels
+from spanlab.tasks.ner.span_classification import SpanLabels
 from spanlab.tasks.ner.task import NamedEntities
 from spanlab.tasks.sample import Sample
-from spanlab.tasks.spans.representation import SpanConfig
+from spanlab.tasks.spans.config import SpanConfig
 from spanlab.text import Tokenizer
 from spanlab.text.windows import best_windows
 from tests.tasks.making import BPE, TOKENIZER, decode_all, predict, read, tiny_encoder, train_head, windower

@@ -5,14 +5,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spanlab.tasks.qa.decode import (
-    WindowAnswers,
-    band,
-    best_of_windows,
-    merge_windows,
-    pad_rows,
-    probabilities,
-)
+from spanlab.tasks.qa.band import band, best_of_windows, pad_rows
+from spanlab.tasks.qa.decode import WindowAnswers, merge_windows, probabilities
 from spanlab.tasks.spans.units import tokens_over
 
 Window = tuple[int, int, int]

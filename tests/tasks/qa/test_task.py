@@ -16,7 +16,7 @@ from spanlab.tasks.qa.config import QaConfig
 from spanlab.tasks.qa.decode import WindowAnswers
 from spanlab.tasks.qa.task import THRESHOLD, QuestionAnswering
 from spanlab.tasks.sample import Sample
-from spanlab.tasks.spans.representation import SpanConfig
+from spanlab.tasks.spans.config import SpanConfig
 from spanlab.text import Tokenizer
 from spanlab.text.words import script_language
 from tests.tasks.making import BPE, by_example, decode_all, predict, read, run_head, tiny_encoder, train_head, windower
@@ -278,7 +278,8 @@ def test_candidates_too_wide_to_be_found_are_no_terms() -> None:
     encoder = tiny_encoder()
     head = task.head(encoder)
     from spanlab.tasks.network import MultiTaskNetwork
-    from spanlab.tasks.sample import SampleBatch, pack_samples
+    from spanlab.tasks.sample import SampleBatch
+    from spanlab.tasks.tensor_batch import pack_samples
 
     batch = SampleBatch(task="qa", samples=tuple(task.encode(examples, windower(), labelled=True)))
     criterion = MultiTaskNetwork(encoder, {"qa": head})

@@ -17,9 +17,10 @@ from spanlab.tasks.network import MultiTaskNetwork
 from spanlab.tasks.relation.config import RelationConfig
 from spanlab.tasks.relation.data import RelationExample, RelationResult, ScoredRelation
 from spanlab.tasks.relation.decode import PredictedEntities, ScoredPairs
-from spanlab.tasks.relation.heads import all_pairs
+from spanlab.tasks.relation.method import all_pairs
 from spanlab.tasks.relation.task import Relations
-from spanlab.tasks.sample import Sample, SampleBatch, pack_samples
+from spanlab.tasks.sample import Sample, SampleBatch
+from spanlab.tasks.tensor_batch import pack_samples
 from spanlab.text import Tokenizer
 from tests.tasks.making import BPE, TOKENIZER, decode_all, predict, read, tiny_encoder, train_head, windower
 

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from spanlab.errors import ConfigError
-from spanlab.tasks.spans.representation import SpanConfig, SpanRepresentation, Spans, enumerate_spans, span_softmax
+from spanlab.tasks.spans.config import SpanConfig
+from spanlab.tasks.spans.representation import SpanRepresentation, Spans, span_softmax
+from spanlab.tasks.spans.units import enumerate_spans
 
 WIDTH = 8
 KINDS = [

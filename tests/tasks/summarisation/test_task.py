@@ -10,15 +10,16 @@ import torch
 
 from spanlab.errors import ConfigError, InputError
 from spanlab.inference.load import load
-from spanlab.tasks.base import Encoded
 from spanlab.tasks.checking import check_file
 from spanlab.tasks.config import TaskDataConfig
 from spanlab.tasks.formats.row import Row
-from spanlab.tasks.sample import Sample, SampleBatch, pack_samples
+from spanlab.tasks.head import Encoded
+from spanlab.tasks.sample import Sample, SampleBatch
 from spanlab.tasks.summarisation.config import SummarisationConfig
 from spanlab.tasks.summarisation.data import SummaryResult
 from spanlab.tasks.summarisation.heads import sentence_vectors
 from spanlab.tasks.summarisation.task import Summarisation
+from spanlab.tasks.tensor_batch import pack_samples
 from spanlab.tasks.windows import Windower
 from spanlab.text import Tokenizer
 from spanlab.text.windows import best_windows

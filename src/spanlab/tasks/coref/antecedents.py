@@ -17,7 +17,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from spanlab.encoder.layers import Dropout, init_weights
-from spanlab.tasks.spans.representation import SpanConfig, SpanRepresentation, Spans
+from spanlab.tasks.spans.config import SpanConfig
+from spanlab.tasks.spans.representation import SpanRepresentation, Spans
 
 DISTANCES = 10
 """0, 1, 2, 3, 4, 5-7, 8-15, 16-31, 32-63, 64 and more."""

@@ -8,7 +8,7 @@ from typing_extensions import override
 
 from spanlab.config import Above, AtLeast, AtMost, Below, Bounded
 from spanlab.tasks.config import TaskConfig, TaskDataConfig
-from spanlab.tasks.spans.representation import SpanConfig
+from spanlab.tasks.spans.config import SpanConfig
 from spanlab.training.config import TrainingConfig
 
 

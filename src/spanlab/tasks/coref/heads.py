@@ -24,7 +24,6 @@ from spanlab.encoder import EncoderConfig
 from spanlab.encoder.layers import init_weights
 from spanlab.errors import InputError
 from spanlab.objectives.objective import ObjectiveLoss, in_full_precision
-from spanlab.tasks.base import Encoded, Head
 from spanlab.tasks.coref.antecedents import (
     DISTANCES,
     SPELLINGS,
@@ -40,9 +39,11 @@ from spanlab.tasks.coref.antecedents import (
 )
 from spanlab.tasks.coref.config import CorefLayers
 from spanlab.tasks.coref.links import Links
-from spanlab.tasks.sample import Sample, SampleBatch, TensorBatch
+from spanlab.tasks.head import Encoded, Head
+from spanlab.tasks.sample import Sample, SampleBatch
 from spanlab.tasks.spans.pruning import without_conflicts
 from spanlab.tasks.spans.representation import Spans, tokens_of
+from spanlab.tasks.tensor_batch import TensorBatch
 
 _FLOAT_BYTES = 4
 _PAIR_BYTES = 64  # of a pair in coarse scores: the score, its distance, its spelling, whether it is allowed

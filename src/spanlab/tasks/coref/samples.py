@@ -14,8 +14,7 @@ import numpy as np
 from spanlab.arrays import Flags, Integers, offsets
 from spanlab.tasks.coref.data import Range
 from spanlab.tasks.sample import Sample
-from spanlab.tasks.spans.representation import enumerate_spans
-from spanlab.tasks.spans.units import LabelUnits
+from spanlab.tasks.spans.units import LabelUnits, enumerate_spans
 from spanlab.tasks.windows import InputWindow
 from spanlab.text.windows import Window, cut_windows
 

@@ -11,13 +11,12 @@ are predicted; otherwise, mentions without a link are left out.
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from typing_extensions import override
 
 from spanlab.arrays import Integers
-from spanlab.encoder import Encoder
 from spanlab.errors import ConfigError, InputError
 from spanlab.metrics.coref import conll_f1_counts, gap_f1_counts, score_clusters, score_gap
 from spanlab.metrics.score_counts import ScoreCounts
@@ -32,7 +31,6 @@ from spanlab.tasks.coref.data import (
     parse_example,
 )
 from spanlab.tasks.coref.decode import build_clusters
-from spanlab.tasks.coref.heads import CorefHead
 from spanlab.tasks.coref.links import Links
 from spanlab.tasks.coref.pronouns import gender
 from spanlab.tasks.coref.samples import (
@@ -50,6 +48,10 @@ from spanlab.tasks.spans.units import LabelUnits, choose_units, encode_units, to
 from spanlab.tasks.validation import Problem
 from spanlab.tasks.windows import InputWindow, Windower
 from spanlab.text.whole_words import are_mostly_whole
+
+if TYPE_CHECKING:
+    from spanlab.encoder import Encoder
+    from spanlab.tasks.coref.heads import CorefHead
 
 THRESHOLD = "pronoun"
 """The name of the threshold above which he and she have an antecedent; a model without it treats them like others."""
@@ -195,7 +197,9 @@ class Coreference(Task[CorefExample, CorefResult]):
     # ---- head
 
     @override
-    def head(self, encoder: Encoder) -> CorefHead:
+    def head(self, encoder: "Encoder") -> "CorefHead":
+        from spanlab.tasks.coref.heads import CorefHead
+
         config = self.config
         return CorefHead(
             encoder.config,

@@ -2,16 +2,18 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typing_extensions import override
 
 from spanlab.config import AtLeast, AtMost, Below, Bounded
-from spanlab.decoding.sampling import DecodingConfig
-from spanlab.encoder import EncoderConfig
+from spanlab.decoding.config import DecodingConfig
 from spanlab.errors import ConfigError
 from spanlab.tasks.config import PUBLISHED_WIDTH, TaskConfig, TaskDataConfig
 from spanlab.training.config import TrainingConfig
+
+if TYPE_CHECKING:
+    from spanlab.encoder import EncoderConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,9 +36,11 @@ class DecoderConfig(Bounded):
     """With the source's vocabulary: the word table, which is also the output matrix, is that of the encoder."""
 
     def for_encoder(
-        self, encoder: EncoderConfig, *, vocab_size: int, max_positions: int, shares: bool
-    ) -> EncoderConfig:
+        self, encoder: "EncoderConfig", *, vocab_size: int, max_positions: int, shares: bool
+    ) -> "EncoderConfig":
         """The config of the decoder; with `shares` its word vectors have the width of the encoder's."""
+        from spanlab.encoder import EncoderConfig
+
         width = self.width or encoder.width
         heads = self.heads or (encoder.heads if width == encoder.width else max(1, width // 64))
         return EncoderConfig(

@@ -14,13 +14,14 @@ from spanlab.arrays import Integers
 from spanlab.errors import ConfigError, InputError
 from spanlab.tasks.formats.row import Row
 from spanlab.tasks.generation.config import GenerationConfig
-from spanlab.tasks.generation.decoder_head import END, NEXT, READ, START
 from spanlab.tasks.sample import Sample, TokenSequence
 from spanlab.tasks.validation import Problem, text_problems
 from spanlab.tasks.windows import Windower
 from spanlab.text import Tokenizer
 from spanlab.text.tokens import Tokens
 
+READ, NEXT, START, END = "read", "next", "start", "end"
+"""Arrays of a sample: the target tokens that the decoder reads, those that it predicts, and the ids around a target."""
 _SOURCES = ("source", "text")
 
 # ---- read

@@ -16,17 +16,16 @@ import torch.nn.functional as F
 from torch import Tensor
 from typing_extensions import override
 
+from spanlab.decoding.config import Decoded, DecodingConfig
 from spanlab.decoding.generate import generate_targets
-from spanlab.decoding.sampling import Decoded, DecodingConfig
 from spanlab.encoder import Decoder, Encoder, EncoderConfig, Memory
 from spanlab.objectives.chunked_cross_entropy import project
 from spanlab.objectives.objective import ObjectiveLoss, in_full_precision, token_metrics
-from spanlab.tasks.base import Encoded, Head
+from spanlab.tasks.generation.data import END, NEXT, READ, START
+from spanlab.tasks.head import Encoded, Head
 from spanlab.tasks.network import encode_samples
-from spanlab.tasks.sample import SampleBatch, TensorBatch
-
-READ, NEXT, START, END = "read", "next", "start", "end"
-"""Arrays of a sample: the target tokens that the decoder reads, those that it predicts, and the ids around a target."""
+from spanlab.tasks.sample import SampleBatch
+from spanlab.tasks.tensor_batch import TensorBatch
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -13,13 +13,14 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
+from spanlab.decoding.config import Decoded, DecodingConfig
 from spanlab.decoding.generate import generate_ids
-from spanlab.decoding.sampling import Decoded, DecodingConfig
 from spanlab.encoder import CausalLMHead, Encoder
 from spanlab.objectives.causal_lm import causal_lm_loss
 from spanlab.objectives.objective import ObjectiveLoss, token_metrics
-from spanlab.tasks.base import Encoded, Head, StandardHead
-from spanlab.tasks.sample import SampleBatch, TensorBatch
+from spanlab.tasks.head import Encoded, Head, StandardHead
+from spanlab.tasks.sample import SampleBatch
+from spanlab.tasks.tensor_batch import TensorBatch
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -8,16 +8,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from typing_extensions import override
 
-from spanlab.decoding.sampling import Decoded, Ending
-from spanlab.encoder import ElmoEncoder, Encoder
+from spanlab.decoding.config import Decoded, Ending
 from spanlab.errors import ConfigError, clip_repr
 from spanlab.metrics.generation import score_rouge
 from spanlab.metrics.translation import bleu_tokens, score_bleu, score_chrf
-from spanlab.tasks.base import Head, Task
+from spanlab.tasks.base import Task
 from spanlab.tasks.config import TaskConfig
 from spanlab.tasks.formats.row import FileShape, Row
 from spanlab.tasks.generation.config import GenerationConfig
@@ -28,8 +27,6 @@ from spanlab.tasks.generation.data import (
     generation_problems,
     parse_generation,
 )
-from spanlab.tasks.generation.decoder_head import DecoderHead
-from spanlab.tasks.generation.prefix_head import PrefixHead
 from spanlab.tasks.result import Mistake, Result, Scores, common_fields, empty_fields, result_id
 from spanlab.tasks.sample import Sample
 from spanlab.tasks.summarisation.decode import RougeOracle
@@ -37,6 +34,11 @@ from spanlab.tasks.validation import Problem
 from spanlab.tasks.windows import Windower
 from spanlab.text import Tokenizer
 from spanlab.text.words import script_language
+
+if TYPE_CHECKING:
+    from spanlab.encoder import Encoder
+    from spanlab.tasks.generation.decoder_head import DecoderHead
+    from spanlab.tasks.head import Head
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,7 +123,9 @@ class Generation(Task[GenerationExample, GenerationResult]):
     # ---- head
 
     @override
-    def head(self, encoder: Encoder) -> Head:
+    def head(self, encoder: "Encoder") -> "Head":
+        from spanlab.tasks.generation.prefix_head import PrefixHead
+
         if self.config.head == "decoder":
             return self._decoder_head(encoder)
         if not encoder.config.causal:
@@ -130,7 +134,10 @@ class Generation(Task[GenerationExample, GenerationResult]):
             raise ConfigError(cause, fix=fix)
         return PrefixHead(encoder, self.config.decoding())
 
-    def _decoder_head(self, encoder: Encoder) -> DecoderHead:
+    def _decoder_head(self, encoder: "Encoder") -> "DecoderHead":
+        from spanlab.encoder import ElmoEncoder
+        from spanlab.tasks.generation.decoder_head import DecoderHead
+
         config, words = self.config, self.target_tokenizer
         shares = words is None and config.decoder.share_words
         if shares and isinstance(encoder, ElmoEncoder):
@@ -150,8 +157,11 @@ class Generation(Task[GenerationExample, GenerationResult]):
             smoothing=config.label_smoothing,
         )
 
-    def apply_decoding(self, head: Head) -> None:
+    def apply_decoding(self, head: "Head") -> None:
         """Make a head of this task search as the task's settings, perhaps changed since, say."""
+        from spanlab.tasks.generation.decoder_head import DecoderHead
+        from spanlab.tasks.generation.prefix_head import PrefixHead
+
         assert isinstance(head, DecoderHead | PrefixHead)
         head.decoding = self.config.decoding()
 

@@ -2,22 +2,21 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from typing_extensions import override
 
-from spanlab.encoder import Encoder
 from spanlab.errors import ConfigError, InputError
 from spanlab.metrics.entities import entity_table, score_entities
 from spanlab.metrics.precision_recall import f1_counts
 from spanlab.metrics.score_counts import ScoreCounts
-from spanlab.tasks.base import FittedState, Head, Task
+from spanlab.tasks.base import FittedState, Task
 from spanlab.tasks.formats.row import FileShape, Row
 from spanlab.tasks.ner.config import NerConfig
 from spanlab.tasks.ner.data import Entity, NerExample, NerResult, example_problems, parse_example, read_prediction
-from spanlab.tasks.ner.heads import EntityMethod
-from spanlab.tasks.ner.span_head import SpanClassification
-from spanlab.tasks.ner.tag_head import Tagging
+from spanlab.tasks.ner.method import EntityMethod
+from spanlab.tasks.ner.span_classification import SpanClassification
+from spanlab.tasks.ner.tagging import Tagging
 from spanlab.tasks.result import Mistake, Scores, common_fields, empty_fields
 from spanlab.tasks.sample import Sample
 from spanlab.tasks.spans.labelled import are_nested
@@ -26,6 +25,10 @@ from spanlab.tasks.validation import Problem
 from spanlab.tasks.windows import Windower
 from spanlab.text.whole_words import are_mostly_whole
 from spanlab.text.windows import best_windows
+
+if TYPE_CHECKING:
+    from spanlab.encoder import Encoder
+    from spanlab.tasks.head import Head
 
 HEADS: Mapping[str, type[EntityMethod]] = {"tag": Tagging, "span": SpanClassification}
 """Heads by `config.head`; a new head is a file and a row here."""
@@ -161,7 +164,7 @@ class NamedEntities(Task[NerExample, NerResult]):
     # ---- head
 
     @override
-    def head(self, encoder: Encoder) -> Head:
+    def head(self, encoder: "Encoder") -> "Head":
         return self._method.layers(encoder)
 
     # ---- decode

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from spanlab.config import AtLeast, AtMost
 from spanlab.tasks.config import TaskConfig, TaskDataConfig
-from spanlab.tasks.spans.representation import SpanConfig
+from spanlab.tasks.spans.config import SpanConfig
 from spanlab.training.config import TrainingConfig
 
 

@@ -11,17 +11,11 @@ from typing_extensions import override
 from spanlab.encoder import EncoderConfig
 from spanlab.encoder.heads import AnswerHead
 from spanlab.objectives.objective import ObjectiveLoss, in_full_precision
-from spanlab.tasks.base import Encoded, Head, StandardHead
+from spanlab.tasks.head import Encoded, Head, StandardHead
+from spanlab.tasks.qa.band import band, best_of_windows, context_stops, pad_rows, without_cut_words
 from spanlab.tasks.qa.config import QaConfig
-from spanlab.tasks.qa.decode import (
-    WindowAnswers,
-    band,
-    best_of_windows,
-    context_stops,
-    pad_rows,
-    without_cut_words,
-)
-from spanlab.tasks.sample import TensorBatch
+from spanlab.tasks.qa.decode import WindowAnswers
+from spanlab.tasks.tensor_batch import TensorBatch
 
 
 class PointerHead(Head):

@@ -12,11 +12,14 @@ from spanlab.arrays import offsets
 from spanlab.encoder import EncoderConfig
 from spanlab.encoder.layers import ACTIVATIONS, Dropout, init_weights
 from spanlab.objectives.objective import ObjectiveLoss, in_full_precision
-from spanlab.tasks.base import Encoded, Head
+from spanlab.tasks.head import Encoded, Head
+from spanlab.tasks.qa.band import best_of_windows, pad_rows, without_cut_words
 from spanlab.tasks.qa.config import QaConfig
-from spanlab.tasks.qa.decode import WindowAnswers, best_of_windows, pad_rows, without_cut_words
-from spanlab.tasks.sample import SampleBatch, TensorBatch
-from spanlab.tasks.spans.representation import SpanRepresentation, Spans, enumerate_spans
+from spanlab.tasks.qa.decode import WindowAnswers
+from spanlab.tasks.sample import SampleBatch
+from spanlab.tasks.spans.representation import SpanRepresentation, Spans
+from spanlab.tasks.spans.units import enumerate_spans
+from spanlab.tasks.tensor_batch import TensorBatch
 
 Scores = tuple[Tensor, Tensor]
 """(N, A) of the span that begins at each token and is 1 to A tokens long, -inf where there is none; (B,) no answer."""

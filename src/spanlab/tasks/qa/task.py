@@ -6,23 +6,20 @@ tuned on dev, kept with the model, and the same in evaluation, prediction and se
 the answer is its null position, the [CLS] token.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from typing_extensions import override
 
-from spanlab.encoder import Encoder, EncoderConfig
 from spanlab.metrics.score_counts import ScoreCounts
 from spanlab.metrics.squad import answer_scores, best_no_answer_threshold, score_answers
-from spanlab.tasks.base import FittedState, Head, Task
+from spanlab.tasks.base import FittedState, Task
 from spanlab.tasks.formats.row import FileShape, Row
 from spanlab.tasks.qa.config import QaConfig
 from spanlab.tasks.qa.data import QaExample, QaResult, example_problems, parse_example, read_prediction
 from spanlab.tasks.qa.decode import WindowAnswers, rank_answers, scored_answers
-from spanlab.tasks.qa.pointer_head import PointerHead
-from spanlab.tasks.qa.span_head import AnswerSpanHead
 from spanlab.tasks.result import Mistake, Scores, common_fields, empty_fields, result_id
 from spanlab.tasks.sample import Sample
 from spanlab.tasks.spans.units import tokens_in_spans, tokens_over
@@ -32,8 +29,10 @@ from spanlab.text.tokens import Tokens
 from spanlab.text.whole_words import are_mostly_whole, inside_words
 from spanlab.text.words import script_language
 
-HEADS: Mapping[str, Callable[[EncoderConfig, QaConfig], Head]] = {"pointers": PointerHead, "span": AnswerSpanHead}
-"""Heads by `config.head`; a new head is a file and a row here. The `split` of each returns `WindowAnswers`."""
+if TYPE_CHECKING:
+    from spanlab.encoder import Encoder
+    from spanlab.tasks.head import Head
+
 THRESHOLD = "no_answer"
 """The name of the threshold; a model whose training data always had an answer has none, and always answers."""
 
@@ -129,8 +128,13 @@ class QuestionAnswering(Task[QaExample, QaResult]):
     # ---- head
 
     @override
-    def head(self, encoder: Encoder) -> Head:
-        return HEADS[self.config.head](encoder.config, self.config)
+    def head(self, encoder: "Encoder") -> "Head":
+        """The layers of `config.head`; the `split` of each returns `WindowAnswers`."""
+        from spanlab.tasks.qa.pointer_head import PointerHead
+        from spanlab.tasks.qa.span_head import AnswerSpanHead
+
+        heads = {"pointers": PointerHead, "span": AnswerSpanHead}
+        return heads[self.config.head](encoder.config, self.config)
 
     # ---- decode
 

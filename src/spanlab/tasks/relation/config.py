@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from spanlab.config import AtLeast, AtMost
 from spanlab.tasks.config import TaskConfig
-from spanlab.tasks.spans.representation import SpanConfig
+from spanlab.tasks.spans.config import SpanConfig
 from spanlab.training.config import TrainingConfig
 
 MarkerKind = Literal["text", "type", "both"]

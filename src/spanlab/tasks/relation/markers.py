@@ -17,7 +17,7 @@ import numpy as np
 
 from spanlab.arrays import Flags, Integers
 from spanlab.tasks.relation.config import MarkerKind
-from spanlab.tasks.relation.heads import check_entity_label
+from spanlab.tasks.relation.method import check_entity_label
 from spanlab.text import Tokenizer
 from spanlab.text.tokens import Tokens
 

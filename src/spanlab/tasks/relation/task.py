@@ -9,11 +9,10 @@ text alone.
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from typing_extensions import override
 
-from spanlab.encoder import Encoder
 from spanlab.errors import InputError
 from spanlab.metrics.precision_recall import f1_counts
 from spanlab.metrics.relations import (
@@ -25,7 +24,7 @@ from spanlab.metrics.relations import (
     score_joint_relations,
 )
 from spanlab.metrics.score_counts import ScoreCounts
-from spanlab.tasks.base import FittedState, Head, Task
+from spanlab.tasks.base import FittedState, Task
 from spanlab.tasks.formats.row import FileShape, Row
 from spanlab.tasks.relation.config import RelationConfig
 from spanlab.tasks.relation.data import (
@@ -36,10 +35,10 @@ from spanlab.tasks.relation.data import (
     read_prediction,
 )
 from spanlab.tasks.relation.decode import best_threshold
-from spanlab.tasks.relation.heads import RelationMethod
-from spanlab.tasks.relation.joint_head import JointExtraction
-from spanlab.tasks.relation.markers_head import MarkedPairs
-from spanlab.tasks.relation.pairs_head import GivenPairs
+from spanlab.tasks.relation.given_pairs import GivenPairs
+from spanlab.tasks.relation.joint_extraction import JointExtraction
+from spanlab.tasks.relation.marked_pairs import MarkedPairs
+from spanlab.tasks.relation.method import RelationMethod
 from spanlab.tasks.result import Mistake, Scores, common_fields, empty_fields
 from spanlab.tasks.sample import Sample
 from spanlab.tasks.spans.labelled import are_nested
@@ -47,6 +46,10 @@ from spanlab.tasks.spans.units import choose_units, widest_span
 from spanlab.tasks.validation import Problem
 from spanlab.tasks.windows import Windower
 from spanlab.text.whole_words import are_mostly_whole
+
+if TYPE_CHECKING:
+    from spanlab.encoder import Encoder
+    from spanlab.tasks.head import Head
 
 HEADS: Mapping[str, type[RelationMethod]] = {"markers": MarkedPairs, "pairs": GivenPairs, "joint": JointExtraction}
 """Heads by `config.head`; a new head is a file and a row here."""
@@ -127,7 +130,7 @@ class Relations(Task[RelationExample, RelationResult]):
     # ---- head
 
     @override
-    def head(self, encoder: Encoder) -> Head:
+    def head(self, encoder: "Encoder") -> "Head":
         return self._method.layers(encoder)
 
     # ---- decode

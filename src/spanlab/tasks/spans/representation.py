@@ -1,4 +1,4 @@
-"""Span representations: enumeration of the spans of a packed batch up to a width, and a vector for each.
+"""Span representations: a vector for each span of a packed batch.
 
 Hidden states (N, D) of a packed batch and spans enter; vectors (S, F) leave. Spans are index arrays into the packed
 tokens, so spans of many windows and documents form one list. Entities, mentions and relation arguments all use this.
@@ -9,25 +9,20 @@ shape (spans, width, D) is made: tokens inside are summed by `embedding_bag` fro
 layer follows, `project` applies it to the N tokens and gathers, which saves a factor of the width over concatenating
 first; the result is the same.
 
-Shapes: N packed tokens, S spans, D width of the encoder, F features of a span, R ranges, G tokens in all spans.
+Shapes: N packed tokens, S spans, D width of the encoder, F features of a span, G tokens in all spans.
 """
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from spanlab.arrays import Integers, concatenated_ranges
-from spanlab.config import AtLeast, AtMost, Bounded
+from spanlab.arrays import Integers
 from spanlab.encoder.layers import ACTIVATIONS, Dropout, init_weights
-from spanlab.errors import ConfigError
-from spanlab.tasks.sample import SampleBatch, TensorBatch
-
-Ends = Literal["concatenated", "networks", "none"]
-Inside = Literal["none", "mean", "max", "attention"]
+from spanlab.tasks.spans.config import SpanConfig
+from spanlab.tasks.tensor_batch import TensorBatch
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -61,14 +56,9 @@ class Spans:
         return Spans(first_S=self.first_S[chosen_K], last_S=self.last_S[chosen_K], widths_S=self.widths_S[chosen_K])
 
 
-def feature_counts(batch: SampleBatch, name: str) -> list[int]:
-    """The length of a feature in each sample."""
-    return [len(sample.features[name]) for sample in batch.samples]
-
-
 def packed_positions(batch: TensorBatch, name: str) -> Tensor:
     """A feature of positions in each sample's only sequence, shifted to positions in the packed batch."""
-    counts = torch.tensor(feature_counts(batch.batch, name), device=batch.lengths_B.device)
+    counts = torch.tensor(batch.batch.feature_counts(name), device=batch.lengths_B.device)
     return batch.features[name] + torch.repeat_interleave(batch.starts, counts)
 
 
@@ -76,44 +66,6 @@ def packed_spans(batch: TensorBatch) -> Spans:
     """The spans of all samples, from the features `first`, `last` and `widths`, in the packed batch."""
     first_S, last_S = packed_positions(batch, "first"), packed_positions(batch, "last")
     return Spans(first_S=first_S, last_S=last_S, widths_S=batch.features["widths"])
-
-
-def enumerate_spans(starts: Integers, lengths: Integers, max_width: int) -> tuple[Integers, Integers]:
-    """(S,) and (S,): first and last position of every span of up to `max_width` positions inside one range.
-
-    Args:
-        starts: (R,) the first position of each range (a sentence, the text of a window).
-        lengths: (R,) its number of positions.
-        max_width: The widest span, in positions.
-
-    Returns:
-        Spans sorted by first, then by last position.
-    """
-    positions = concatenated_ranges(starts, lengths)
-    stops = np.repeat(starts + lengths, lengths)
-    widths = np.minimum(stops - positions, max_width)
-    return np.repeat(positions, widths), concatenated_ranges(positions, widths)
-
-
-@dataclass(frozen=True, kw_only=True)
-class SpanConfig(Bounded):
-    """The parts of a span's vector."""
-
-    ends: Ends = "concatenated"
-    """The first and the last token: their hidden states, through a network each, or nothing."""
-    network_width: Annotated[int, AtLeast(1), AtMost(65_536)] = 150
-    """The output size of the two networks."""
-    inside: Inside = "attention"
-    """The tokens of the span: their mean, their maximum, attention over them, or nothing."""
-    width_features: Annotated[int, AtLeast(0), AtMost(65_536)] = 20
-    """The size of the width embedding; 0: none."""
-    max_width: Annotated[int, AtLeast(1), AtMost(10_000)] = 30
-    """The number of width embeddings; wider spans share the last."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.ends == "none" and self.inside == "none":
-            raise ConfigError("a span vector has neither ends nor inside", fix="set one of `ends` and `inside`")
 
 
 class EndPointNetwork(nn.Module):

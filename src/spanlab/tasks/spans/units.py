@@ -5,7 +5,7 @@ first token. Words suit languages that write spaces, and Chinese, where each cha
 its particles, so entities end inside words: pieces are finer, and characters, each encoded separately, fit every span
 at the price of longer sequences. `choose_units` prefers words if they fit the spans of the training data.
 
-Shapes: N tokens, U units, S spans.
+Shapes: N tokens, U units, S spans, R ranges.
 """
 
 import re
@@ -16,10 +16,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from spanlab.arrays import Flags, Integers, offsets
+from spanlab.arrays import Flags, Integers, concatenated_ranges, offsets
 from spanlab.tasks.formats.row import Row
 from spanlab.tasks.spans.labelled import TextSpan
-from spanlab.tasks.spans.representation import enumerate_spans
 from spanlab.tasks.windows import InputWindow
 from spanlab.text.tokenizer import Tokenizer
 from spanlab.text.tokens import Tokens
@@ -166,6 +165,23 @@ def widest_span(texts: Sequence[str], spans: Sequence[Sequence[tuple[int, int]]]
     else:
         counts = (len(part) for part in covered)
     return max(counts, default=1)
+
+
+def enumerate_spans(starts: Integers, lengths: Integers, max_width: int) -> tuple[Integers, Integers]:
+    """(S,) and (S,): first and last position of every span of up to `max_width` positions inside one range.
+
+    Args:
+        starts: (R,) the first position of each range (a sentence, the text of a window).
+        lengths: (R,) its number of positions.
+        max_width: The widest span, in positions.
+
+    Returns:
+        Spans sorted by first, then by last position.
+    """
+    positions = concatenated_ranges(starts, lengths)
+    stops = np.repeat(starts + lengths, lengths)
+    widths = np.minimum(stops - positions, max_width)
+    return np.repeat(positions, widths), concatenated_ranges(positions, widths)
 
 
 def window_spans(

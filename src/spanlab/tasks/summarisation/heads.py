@@ -23,8 +23,9 @@ from spanlab.encoder.layers import init_weights
 from spanlab.encoder.packing import pack_lengths
 from spanlab.encoder.positions import sinusoid_table
 from spanlab.objectives.objective import ObjectiveLoss, in_full_precision
-from spanlab.tasks.base import Encoded, Head
-from spanlab.tasks.sample import SampleBatch, TensorBatch
+from spanlab.tasks.head import Encoded, Head
+from spanlab.tasks.sample import SampleBatch
+from spanlab.tasks.tensor_batch import TensorBatch
 
 _HEADS = 8
 """As published; a width that 8 does not divide gets fewer."""

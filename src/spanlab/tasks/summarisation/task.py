@@ -11,13 +11,12 @@ Shapes: K sentences.
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from spanlab.encoder import Encoder
 from spanlab.errors import ConfigError
 from spanlab.metrics.generation import score_rouge
 from spanlab.metrics.score_counts import ScoreCounts
@@ -35,11 +34,14 @@ from spanlab.tasks.summarisation.data import (
     read_prediction,
 )
 from spanlab.tasks.summarisation.decode import RougeOracle, lead_sentences, select_sentences
-from spanlab.tasks.summarisation.heads import SentenceHead
 from spanlab.tasks.summarisation.windows import cut_document
 from spanlab.tasks.validation import Problem
 from spanlab.tasks.windows import Windower
 from spanlab.text.sentences import sentence_spans
+
+if TYPE_CHECKING:
+    from spanlab.encoder import Encoder
+    from spanlab.tasks.summarisation.heads import SentenceHead
 
 
 class Summarisation(Task[SummaryExample, SummaryResult]):
@@ -135,7 +137,9 @@ class Summarisation(Task[SummaryExample, SummaryResult]):
     # ---- head
 
     @override
-    def head(self, encoder: Encoder) -> SentenceHead:
+    def head(self, encoder: "Encoder") -> "SentenceHead":
+        from spanlab.tasks.summarisation.heads import SentenceHead
+
         return SentenceHead(encoder.config, layers=self.config.inter_layers)
 
     # ---- decode

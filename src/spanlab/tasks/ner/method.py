@@ -6,16 +6,19 @@ context, in training as in prediction, so decoding never has to merge two scores
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from spanlab.arrays import Flags
-from spanlab.encoder import Encoder
-from spanlab.tasks.base import FittedState, Head
+from spanlab.tasks.base import FittedState
 from spanlab.tasks.ner.config import NerConfig
 from spanlab.tasks.ner.data import NerExample
 from spanlab.tasks.sample import Arrays, Sample
 from spanlab.tasks.spans.units import GoldUnits, LabelUnits
 from spanlab.tasks.windows import InputWindow
+
+if TYPE_CHECKING:
+    from spanlab.encoder import Encoder
+    from spanlab.tasks.head import Head
 
 ScoredSpan = tuple[int, int, int, float]
 """Start and end in characters, the index of the label, and the score of a predicted entity."""
@@ -61,7 +64,7 @@ class EntityMethod(ABC):
         """
 
     @abstractmethod
-    def layers(self, encoder: Encoder) -> Head:
+    def layers(self, encoder: "Encoder") -> "Head":
         """Newly initialised layers."""
 
     @abstractmethod

@@ -10,24 +10,27 @@ one window is not classified, and has no relation.
 
 from collections.abc import Iterator, Sequence
 from itertools import combinations, permutations
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from spanlab.encoder import Encoder
 from spanlab.tasks.base import FittedState
-from spanlab.tasks.heads import SequenceTaskHead
 from spanlab.tasks.ner.data import Entity
 from spanlab.tasks.relation.config import Direction, RelationConfig
 from spanlab.tasks.relation.data import NO_RELATION, RelationExample, ScoredRelation
-from spanlab.tasks.relation.heads import RelationMethod, entity_tokens, given_entities
 from spanlab.tasks.relation.markers import EntityMarkers, TokenRange
+from spanlab.tasks.relation.method import RelationMethod, entity_tokens, given_entities
 from spanlab.tasks.sample import Sample
 from spanlab.tasks.spans.labelled import TextSpan
 from spanlab.tasks.spans.units import tokens_over
 from spanlab.tasks.windows import Windower
 from spanlab.text.tokens import Tokens
+
+if TYPE_CHECKING:
+    from spanlab.encoder import Encoder
+    from spanlab.tasks.heads import SequenceTaskHead
 
 _ROLES: dict[Direction, tuple[str, str]] = {"label": ("E1", "E2"), "marker": ("SUBJ", "OBJ")}
 Pair = tuple[int, int]
@@ -103,7 +106,9 @@ class MarkedPairs(RelationMethod):
             )
 
     @override
-    def layers(self, encoder: Encoder) -> SequenceTaskHead:
+    def layers(self, encoder: "Encoder") -> "SequenceTaskHead":
+        from spanlab.tasks.heads import SequenceTaskHead
+
         return SequenceTaskHead(encoder, "label", self._classes.names)
 
     @override
