@@ -18,6 +18,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "ray": ("ray",),
     "hf": ("transformers",),
     "data": ("pyarrow", "zstandard", "sentencepiece"),
+    "zh": ("jieba",),
     "datasets": ("datasets",),
     "summarise": ("rouge_score",),
     "track": ("tensorboard", "wandb", "mlflow", "trackio"),

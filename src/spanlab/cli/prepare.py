@@ -59,6 +59,10 @@ def prepare(
     language: Annotated[
         str | None, typer.Option(help="Language for sentence boundaries.", show_default="by the script")
     ] = None,
+    segmenter: Annotated[
+        Literal["jieba"] | None,
+        typer.Option(help="What finds Chinese words.", show_default="each character is a word"),
+    ] = None,
     min_tokens: Annotated[int, typer.Option(min=1, help="Leave out documents with fewer tokens.")] = 1,
     shard_tokens: Annotated[int, typer.Option(min=1, help="Tokens a shard holds, about.")] = 1 << 27,
     spans: Annotated[
@@ -79,6 +83,7 @@ def prepare(
     Examples:
       spanlab prepare books --tokenizer tokenizer --out corpus
       spanlab prepare books --spans people-and-places.txt --tokenizer tokenizer --out corpora/books
+      spanlab prepare novels-zh --segmenter jieba --tokenizer tokenizer --out corpora/zh
       spanlab prepare reviews.jsonl.gz --text-field body --tokenizer tokenizer --out corpora/reviews --workers 8
     """
     from spanlab.corpus import PreparedCorpus
@@ -93,6 +98,7 @@ def prepare(
         lines=lines,
         text_field=text_field,
         language=language,
+        segmenter=segmenter,
         min_tokens=min_tokens,
         errors=errors,
         shard_tokens=shard_tokens,

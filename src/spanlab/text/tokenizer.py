@@ -46,6 +46,8 @@ class Tokenizer:
     """The highest id + 1."""
     lower_cases: bool
     special_ids: tuple[int, ...]
+    segmenter: Segmenter | None
+    """Groups Han characters into words; it is not saved with the tokenizer."""
 
     def __init__(
         self,
@@ -56,7 +58,7 @@ class Tokenizer:
     ) -> None:
         backend.no_padding()
         backend.no_truncation()
-        self._backend, self._segmenter = backend, segmenter
+        self._backend, self.segmenter = backend, segmenter
         self._description: dict[str, Any] = parse_json(backend.to_str())
         # The post-processor adds special tokens, and would trim the space tokens of byte-level BPE to nothing.
         backend.post_processor = None
@@ -154,7 +156,7 @@ class Tokenizer:
     def _encode_uncached(self, texts: Sequence[str]) -> TokenTable:
         with typed_failures("the tokenizer fails on a text"):
             encodings = self._backend.encode_batch(texts, add_special_tokens=False)
-        return align(texts, encodings, self._segmenter)
+        return align(texts, encodings, self.segmenter)
 
     def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = False) -> str:
         """The text of ids, special tokens shown unless skipped."""

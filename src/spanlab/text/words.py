@@ -8,21 +8,26 @@ Korean word is an eojeol. Combining marks, variation selectors and joiners belon
 Classes are looked up in one table over all code points, filled as characters are seen: a text costs a few numpy passes
 and no loop over characters.
 
+`load_segmenter` gives a segmenter by its name, from a fixed list: a name in a file never becomes code.
+
 `VocabularyWords` finds word starts where only ids are known, by the conventions of the vocabulary ("##", "Ġ", "▁").
 """
 
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
 
 from spanlab.arrays import Flags, Integers
-from spanlab.errors import InputError
+from spanlab.errors import InputError, MissingExtraError
 
 Segmenter = Callable[[str], Sequence[str]]
 """Splits a run of Han characters into words; joined, the words must be the run."""
+SegmenterName = Literal["jieba"]
+"""The segmenters that a preparation can be told to use."""
 
 SPACE, LETTER, ALONE, HAN, MARK = 1, 2, 4, 8, 16
 ODD = 32
@@ -119,6 +124,21 @@ def _join_segmented(text: str, classes: np.ndarray, begins: np.ndarray, segmente
             )
         begins[first:last] = False
         begins[first + np.cumsum([0] + [len(word) for word in words[:-1]])] = True
+
+
+@lru_cache(maxsize=1)
+def load_segmenter(name: SegmenterName) -> Segmenter:
+    """The segmenter of this name; its dictionary is read once a process."""
+    try:
+        import jieba
+    except ImportError:
+        raise MissingExtraError("zh", f"--segmenter {name}") from None
+    segmenter = jieba.Tokenizer()
+    # Not by jieba's own initialisation: it trusts a cache in the temporary folder, which any user may have put there.
+    segmenter.FREQ, segmenter.total = segmenter.gen_pfdict(segmenter.get_dict_file())
+    segmenter.initialized = True
+    cut: Segmenter = segmenter.lcut
+    return cut
 
 
 def word_spans(text: str, segmenter: Segmenter | None = None) -> list[tuple[int, int]]:

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from spanlab.config import AtLeast, AtMost, Bounded
 from spanlab.errors import ConfigError
+from spanlab.text.words import SegmenterName
 
 Documents = Literal["file", "blank-line", "line"]
 """What separates the documents of a .txt file."""
@@ -30,6 +31,8 @@ class PrepareConfig(Bounded):
     """Key of a .jsonl file, or column of a table, that holds the text."""
     language: str | None = None
     """Language for sentence boundaries; None: by the script."""
+    segmenter: SegmenterName | None = None
+    """What finds the words of Chinese text; None: each Han character is a word."""
     min_tokens: Annotated[int, AtLeast(1)] = 1
     """Shorter documents are dropped."""
     errors: ErrorHandling = "strict"

@@ -45,6 +45,7 @@ from spanlab.corpus.shards import Shard
 from spanlab.errors import InputError
 from spanlab.strict_parsing import parse_json
 from spanlab.text import Tokenizer
+from spanlab.text.words import load_segmenter
 
 _LOCK = "lock"
 _COUNT_AT_ONCE = 1 << 22
@@ -76,6 +77,7 @@ def run_preparation(
     this under `if __name__ == "__main__"`.
     """
     folder = Path(out)
+    _check_segmenter(plan, tokenizer)
     with readable_disk_errors(folder, "free some space and run the same command again to resume"):
         _check_folder(folder, plan.names, overwrite=overwrite)
         with _working_folder(folder):
@@ -89,6 +91,17 @@ def run_preparation(
                 return _finish(folder, plan, writer, tokenizer)
             finally:
                 writer.close()
+
+
+def _check_segmenter(plan: Plan, tokenizer: Tokenizer) -> None:
+    """Refuse a segmenter that workers could not load, before anything is written."""
+    if tokenizer.segmenter is not None:
+        raise InputError(
+            "the tokenizer has a segmenter, which the workers' tokenizers do not have",
+            fix="load it without, and name one: PrepareConfig(segmenter='jieba')",
+        )
+    if plan.config.segmenter is not None:
+        load_segmenter(plan.config.segmenter)
 
 
 # The folder of the corpus: new, to be resumed, or complete.

@@ -20,6 +20,7 @@ from spanlab.corpus.prepare.documents import BLANK_LINE, documents_of
 from spanlab.corpus.prepare.segments import SegmentGroup
 from spanlab.errors import InputError
 from spanlab.text import Tokenizer, sentence_spans
+from spanlab.text.words import SegmenterName, load_segmenter
 
 _HAN = r"[\u3000-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uffef]"
 _HAN_BREAK = re.compile(rf"(?<={_HAN})[ \t\r]*\n\s*(?={_HAN})")
@@ -230,7 +231,7 @@ def tokenize_segments(
 ) -> TokenizedDocuments:
     """The documents of a group of segments; the tokenizer's folder must have the same path on every worker."""
     assert config.lines is not None
-    tokenizer = _load_tokenizer(tokenizer_folder, fingerprint)
+    tokenizer = _load_tokenizer(tokenizer_folder, fingerprint, config.segmenter)
     documents: list[Sentences] = []
     replaced = 0
     for segment in segments:
@@ -248,9 +249,9 @@ def tokenize_segments(
 
 
 @lru_cache(maxsize=1)
-def _load_tokenizer(folder: str, fingerprint: str) -> Tokenizer:
+def _load_tokenizer(folder: str, fingerprint: str, segmenter: SegmenterName | None) -> Tokenizer:
     """Cached, so that a worker keeps its tokenizer, and with it the cache of words."""
-    tokenizer = Tokenizer.load(folder)
+    tokenizer = Tokenizer.load(folder, segmenter=load_segmenter(segmenter) if segmenter else None)
     if tokenizer.fingerprint != fingerprint:
         raise InputError("the tokenizer changed while the corpus was being prepared", path=folder)
     return tokenizer
