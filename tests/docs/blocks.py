@@ -12,6 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = (*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md")))
 COMMANDS = ("spanlab", "make", "pip", "torchrun", "python", "docker", "ray", "pre-commit")
 SHELL = ("bash", "sh", "console")
+LANGUAGES = ("zh", "ko")
 _FENCE = re.compile(r"^(?P<fence>```+)(?P<language>[\w-]*)\s*$")
 _REASON = re.compile(r"^<!-- not run: (?P<reason>.+) -->$")
 
@@ -29,6 +30,18 @@ class Block:
     @property
     def place(self) -> str:
         return f"{self.page.relative_to(ROOT)}:{self.line}"
+
+
+def original_of(page: Path) -> Path | None:
+    """The English page of which this is a translation: README.zh.md of README.md, docs/zh/NAME of NAME elsewhere."""
+    if page.parent == ROOT:
+        is_translation = page.name in {f"README.{language}.md" for language in LANGUAGES}
+        return ROOT / "README.md" if is_translation else None
+    if page.parent.parent != ROOT / "docs" or page.parent.name not in LANGUAGES:
+        return None
+    named = (ROOT / "docs").rglob(page.name)
+    (original,) = (other for other in named if other.parent.name not in LANGUAGES)
+    return original
 
 
 def blocks_of(page: Path) -> list[Block]:

@@ -3,7 +3,6 @@
 import re
 import shlex
 
-import pytest
 import yaml
 
 from spanlab import __version__
@@ -13,9 +12,7 @@ from tests.docs.shell import commands_of
 
 def _commands_of_readme(name: str = "README.md") -> list[str]:
     blocks = [block for block in blocks_of(ROOT / name) if block.language in SHELL]
-    commands = [shlex.join(shlex.split(command, comments=True)) for block in blocks for command in commands_of(block)]
-    # Each readme takes sample data in its own language.
-    return [re.sub(r" --language \w+", "", command) for command in commands]
+    return [shlex.join(shlex.split(command, comments=True)) for block in blocks for command in commands_of(block)]
 
 
 def test_the_map_names_every_room_and_nothing_else() -> None:
@@ -38,13 +35,6 @@ def test_the_container_is_built_by_steps_of_the_readme() -> None:
     told = [line.removeprefix("#   ") for line in lines if line.startswith("#   docker")]
     serving = _commands_of_readme("docs/how-to/serve.md")
     assert {shlex.join(shlex.split(command)) for command in told} <= {*readme, *serving}
-
-
-@pytest.mark.parametrize("name", ["README.zh.md", "README.ko.md"])
-def test_readmes_in_other_languages_give_commands_of_the_english_one(name: str) -> None:
-    commands = _commands_of_readme(name)
-    assert "make quickstart" in commands
-    assert set(commands) <= set(_commands_of_readme())
 
 
 def test_the_citation_is_of_this_version() -> None:

@@ -11,16 +11,15 @@ import yaml
 import spanlab
 from spanlab.config import merge, nested
 from spanlab.workflows.run import RunResult
-from tests.docs.blocks import PAGES, ROOT, SHELL, Block, blocks_of
+from tests.docs.blocks import PAGES, ROOT, SHELL, Block, blocks_of, original_of
 from tests.docs.shell import SHORT_PRETRAINING, SHORT_TRAINING, clear_way, commands_of, parse_command, run_command
 from tests.docs.stand_ins import furnish, make_stock
 
 BLOCKS = {page: [block for block in blocks_of(page) if block.language in ("python", *SHELL)] for page in PAGES}
-WITH_CODE = [page for page, blocks in BLOCKS.items() if blocks and not page.name.startswith("README.")] + [
-    ROOT / "README.md"
-]
-"""A readme in another language has the commands of the English one, which another test sees to."""
-NOT_RUN = [block for blocks in BLOCKS.values() for block in blocks if block.reason]
+ORIGINALS = {page: blocks for page, blocks in BLOCKS.items() if original_of(page) is None}
+"""A translation has the code of its English page, which `test_translations` sees to."""
+WITH_CODE = [page for page, blocks in ORIGINALS.items() if blocks]
+NOT_RUN = [block for blocks in ORIGINALS.values() for block in blocks if block.reason]
 
 
 def _name(page: Path) -> str:

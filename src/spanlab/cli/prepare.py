@@ -61,7 +61,10 @@ def prepare(
     ] = None,
     segmenter: Annotated[
         Literal["jieba"] | None,
-        typer.Option(help="What finds Chinese words.", show_default="each character is a word"),
+        typer.Option(
+            help="Segmenter of Chinese words, for masks of whole words; needs the 'zh' extra.",
+            show_default="each character is a word",
+        ),
     ] = None,
     min_tokens: Annotated[int, typer.Option(min=1, help="Leave out documents with fewer tokens.")] = 1,
     shard_tokens: Annotated[int, typer.Option(min=1, help="Tokens a shard holds, about.")] = 1 << 27,
