@@ -100,7 +100,7 @@ def _without_code(text: str) -> str:
 
 
 def _normalised(block: Block) -> Iterator[str]:
-    """The commands of a block, or its Python; sentences, comments and the language of sample data left out."""
+    """The commands, Python or lines of a block; sentences, comments and the language of sample data left out."""
     told = ["(not run)"] if block.reason else []
     if block.language == "python":
         tree = ast.parse(block.text)
@@ -109,7 +109,9 @@ def _normalised(block: Block) -> Iterator[str]:
                 node.value = "SENTENCE"
         yield from [*told, *ast.unparse(tree).splitlines()]
         return
-    assert block.language in SHELL, f"{block.place}: {block.language}"
+    if block.language not in SHELL:
+        yield from [*told, *block.text.splitlines()]
+        return
     for command in commands_of(block):
         words = ["SENTENCE" if _is_sentence(word) else word for word in shlex.split(command, comments=True)]
         yield re.sub(r"--language \w+", "--language LANGUAGE", " ".join([*told, *words]))
