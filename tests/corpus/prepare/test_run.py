@@ -3,6 +3,7 @@ import gzip
 import io
 import json
 import lzma
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -193,6 +194,11 @@ def test_an_interrupted_folder_is_no_corpus_and_says_so(tokenizer: Tokenizer, te
         ),
         ({"min_tokens": 5}, "started with min_tokens 1, not 5"),
         ({"segment_bytes": 1400}, "started with segment_bytes 1500, not 1400"),
+        pytest.param(
+            {"segmenter": "jieba"},
+            "started with segmenter None, not jieba",
+            marks=pytest.mark.skipif(find_spec("jieba") is None, reason="the zh extra is not installed"),
+        ),
     ],
 )
 def test_going_on_with_other_options_is_refused(
