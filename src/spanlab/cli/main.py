@@ -60,7 +60,7 @@ _STUDIES = list_names("Studies (--study):", describe_studies())
 app = typer.Typer(
     name="spanlab",
     epilog=f"{_TASKS}\n\n{_RECIPES}",
-    help="Pre-train and fine-tune SpanBERT and its family.",
+    help="Pre-train, fine-tune, compare and serve SpanBERT and its family.",
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
@@ -102,7 +102,7 @@ def _options(
         bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Pre-train and fine-tune SpanBERT and its family."""
+    """Pre-train, fine-tune, compare and serve SpanBERT and its family."""
 
 
 def _show_warning(
