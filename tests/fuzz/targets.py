@@ -31,8 +31,8 @@ from spanlab.finetuning.config import MultitaskConfig, resolve_run_config
 from spanlab.finetuning.multitask import read_task_list, task_config
 from spanlab.pretraining.build import WeightedCorpus, build_data
 from spanlab.pretraining.compatibility import check_recipe
-from spanlab.pretraining.initial_model import encoder_config
 from spanlab.pretraining.memory import check_memory
+from spanlab.pretraining.new_encoder import new_encoder_config
 from spanlab.pretraining.recipe import load_recipe
 from spanlab.report.run_page import run_page
 from spanlab.samples import load
@@ -267,7 +267,8 @@ def _read_recipe(file: str) -> Callable[[Path], object]:
         recipe = load_recipe(str(folder / file), ["training.batch_size=8"])
         check_recipe(recipe)
         if recipe.system != "elmo" and recipe.backbone != "elmo":
-            check_memory(recipe, encoder_config(recipe, _tokenizer(folder)))
+            tokenizer = _tokenizer(folder)
+            check_memory(recipe, new_encoder_config(recipe, vocab_size=tokenizer.vocab_size, pad_id=tokenizer.pad_id))
 
     return call
 

@@ -28,7 +28,7 @@ from spanlab.corruption.masking import MaskingConfig
 from spanlab.encoder import EncoderConfig, SpanBoundaryConfig
 from spanlab.encoder.architectures import ARCHITECTURES, SYSTEMS
 from spanlab.errors import ConfigError, did_you_mean
-from spanlab.objectives.build import OBJECTIVES
+from spanlab.objectives.combinations import OBJECTIVES
 from spanlab.pretraining.methods import PAIR_BLOCKS, Method, method_of
 from spanlab.recipes import recipe_path, shipped_recipes
 from spanlab.training.config import TrainingConfig
