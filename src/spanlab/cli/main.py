@@ -34,6 +34,7 @@ from spanlab.cli import (
     pretrain,
     push,
     quickstart,
+    recipe,
     score,
     serve,
     tokenizer,
@@ -87,6 +88,7 @@ app.command("serve")(serve.serve)
 app.add_typer(almanac.app, name="almanac")
 app.add_typer(data.app, name="data")
 app.add_typer(inspect.app, name="inspect")
+app.add_typer(recipe.app, name="recipe")
 app.add_typer(tokenizer.app, name="tokenizer")
 
 

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 from torch import nn
 
 from spanlab.arrays import Flags
@@ -214,11 +213,6 @@ def describe(job: PretrainingJob, corpora: Sequence[WeightedCorpus]) -> dict[str
         "corpus_fingerprints": [hashlib.sha256(manifest).hexdigest()[:16] for manifest in manifests],
         "init": None if job.init is None else absolute_path(job.init),
     }
-
-
-def yaml_of(recipe: Recipe) -> str:
-    """A resolved recipe as YAML, usable as a recipe file."""
-    return yaml.safe_dump(to_mapping(recipe), sort_keys=False, allow_unicode=True)
 
 
 class FillMaskSamples:
