@@ -29,6 +29,7 @@ from spanlab.cli import (
     inspect,
     models,
     new,
+    package,
     predict,
     prepare,
     pretrain,
@@ -78,6 +79,7 @@ app.command("generate")(generate.generate)
 app.command("init", epilog=_TASKS)(init.init)
 app.command("models")(models.models)
 app.command("new", epilog=_RECIPES)(new.new)
+app.command("package")(package.package)
 app.command("predict")(predict.predict)
 app.command("prepare")(prepare.prepare)
 app.command("pretrain", epilog=_RECIPES)(pretrain.pretrain)

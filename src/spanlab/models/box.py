@@ -3,6 +3,7 @@
 The numbers of a model are those of its card, `NAME/README.md`; its size is that of its files.
 """
 
+import re
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,8 +12,11 @@ from typing import Any
 
 from spanlab.errors import InputError, LoadWarning
 from spanlab.models.minilm import find_minilm, minilm_folder, minilm_from_hub
+from spanlab.models.packages import packaged_folder
 
 _WEIGHTS, _ADDED_WEIGHTS = "model.safetensors", "heads.safetensors"
+_NO_NAME = re.compile(r"^$|[/\\\\]|^\.")
+"""What a path has, and no name of a model."""
 _OF_A_MODEL = ("config.json", "tokenizer.json", "model")
 """What a folder that is meant as a model has one of: a model folder, a tokenizer's, a run."""
 
@@ -132,18 +136,19 @@ def list_models() -> tuple[BundledModel, ...]:
 
 
 def folder_of(name: str) -> Path | None:
-    """The folder that a name in the box stands for; None for any other name.
+    """The folder that a name in the box or of a packaged model stands for; None for any other name.
 
-    A folder of that name here comes first, with a warning, unless it is something else than a model. Raises with the
-    command that installs the model if its files are not there.
+    A folder of that name here comes first, with a warning, unless it is something else than a model; names in the box
+    come before those of packages. Raises with the command that installs the model if its files are not there.
     """
-    if name not in _BY_NAME:
+    packaged = None if name in _BY_NAME or _NO_NAME.search(name) else packaged_folder(name)
+    if name not in _BY_NAME and packaged is None:
         return None
     if any((Path(name) / inner).exists() for inner in _OF_A_MODEL):
         remark = f"'{name}' is a folder here, and is used instead of the model of that name in `spanlab models`"
         warnings.warn(LoadWarning(f"{remark}; ./{name} says so without this note"), stacklevel=3)
         return Path(name)
-    return bundled_folder(name)
+    return packaged or bundled_folder(name)
 
 
 def bundled_folder(name: str) -> Path:

@@ -27,6 +27,7 @@ from spanlab.training.loop import Training
 from spanlab.training.records import Record
 from spanlab.training.run_folder import CONFIG, METRICS, STATUS, RunFolder, absolute_path
 from spanlab.training.threads import choose_threads, restore_threads
+from spanlab.workflows.provenance import Provenance, labelled_inputs, model_inputs, without_folders
 from spanlab.workflows.run import OnRecord, OnStart, RunResult, run_training, write_report
 
 SPLIT = "split.json"
@@ -217,6 +218,7 @@ def run_job(job: FinetuningJob, *, on_start: OnStart | None = None, on_record: O
                     folder.begin(config)
                     write_split(folder.path, run.tasks)
             process.barrier()
+            provenance = _provenance(job, config) if process.is_main else None
             notes = (*run.notes(), *thread_notes, *(training.resume() if job.resume else ()))
             if on_start is not None and process.is_main:
                 on_start(training, notes)
@@ -227,6 +229,7 @@ def run_job(job: FinetuningJob, *, on_start: OnStart | None = None, on_record: O
                 sections=lambda: _report_sections(run),
                 remarks=lambda scores: run.remarks(),
                 on_record=on_record,
+                provenance=provenance,
             )
 
 
@@ -263,6 +266,20 @@ def describe(job: FinetuningJob) -> dict[str, Any]:
             sha256_of(Path(name))[:16] for path in files if path is not None for name in files_of(path)
         ],
     }
+
+
+def _provenance(job: FinetuningJob, config: Mapping[str, Any]) -> Provenance:
+    """What goes into the run."""
+    entries = job.entries()
+    inputs = [*model_inputs(job.model), *labelled_inputs("dev", job.dev)]
+    inputs += labelled_inputs("train", job.train) if not entries else []
+    for entry in entries:
+        inputs += labelled_inputs(f"{entry.name}/train", entry.train)
+        inputs += labelled_inputs(f"{entry.name}/dev", entry.dev)
+    named = without_folders(config, ("model", "train", "dev"))
+    if entries:
+        named["tasks"] = [without_folders(to_mapping(entry), ("train", "dev")) for entry in entries]
+    return Provenance(command="finetune", config=named, inputs=tuple(inputs))
 
 
 def _absolute_files(path: str) -> str:

@@ -16,7 +16,7 @@ import numpy as np
 from torch import nn
 
 from spanlab.arrays import Flags
-from spanlab.atomic_io import readable_disk_errors, write_json
+from spanlab.atomic_io import readable_disk_errors, sha256_of, write_json
 from spanlab.config import Source, from_mapping, merge, nested, parse_overrides, to_mapping
 from spanlab.corpus import PreparedCorpus
 from spanlab.corpus.manifest import MANIFEST
@@ -33,6 +33,7 @@ from spanlab.training.distributed import current_process, process_group
 from spanlab.training.loop import Training
 from spanlab.training.run_folder import CONFIG, RunFolder, absolute_path
 from spanlab.training.threads import choose_threads, restore_threads
+from spanlab.workflows.provenance import InputFile, Provenance, labelled_inputs, model_inputs, without_folders
 from spanlab.workflows.run import Moment, OnRecord, OnStart, RunResult, run_training
 
 FILLINGS = "fillings.json"
@@ -114,6 +115,7 @@ def run_job(job: PretrainingJob, *, on_start: OnStart | None = None, on_record: 
                 with readable_disk_errors(run.path, "free some space and run the command again"):
                     run.begin(config)
             process.barrier()
+            provenance = _provenance(job, corpora, config) if process.is_main else None
             notes = (*initial_model.notes, *thread_notes, *(training.resume() if job.resume else ()))
             if on_start is not None and process.is_main:
                 on_start(training, notes)
@@ -125,6 +127,7 @@ def run_job(job: PretrainingJob, *, on_start: OnStart | None = None, on_record: 
                 on_begin_and_end=samples.write,
                 remarks=compare_to_unigrams,
                 on_record=on_record,
+                provenance=provenance,
             )
 
 
@@ -213,6 +216,18 @@ def describe(job: PretrainingJob, corpora: Sequence[WeightedCorpus]) -> dict[str
         "corpus_fingerprints": [hashlib.sha256(manifest).hexdigest()[:16] for manifest in manifests],
         "init": None if job.init is None else absolute_path(job.init),
     }
+
+
+def _provenance(job: PretrainingJob, corpora: Sequence[WeightedCorpus], config: Mapping[str, Any]) -> Provenance:
+    """What goes into the run."""
+    folders = [item.corpus.folder.resolve() for item in corpora]
+    inputs = [InputFile(role="corpus", name=path.name, sha256=sha256_of(path / MANIFEST)) for path in folders]
+    inputs += model_inputs(job.init)
+    named = without_folders(config, ("corpora", "init"))
+    if job.recipe.data.spans is not None:
+        inputs += labelled_inputs("spans", job.recipe.data.spans)
+        named["data"] = {**named["data"], "spans": Path(job.recipe.data.spans).name}
+    return Provenance(command="pretrain", config=named, inputs=tuple(inputs))
 
 
 class FillMaskSamples:
