@@ -36,6 +36,7 @@ from spanlab.cli import (
     push,
     quickstart,
     recipe,
+    reproduce,
     score,
     serve,
     tokenizer,
@@ -85,6 +86,7 @@ app.command("prepare")(prepare.prepare)
 app.command("pretrain", epilog=_RECIPES)(pretrain.pretrain)
 app.command("push")(push.push)
 app.command("quickstart")(quickstart.quickstart)
+app.command("reproduce")(reproduce.reproduce)
 app.command("score")(score.score)
 app.command("serve")(serve.serve)
 app.add_typer(almanac.app, name="almanac")

@@ -40,6 +40,8 @@ class BundledModel:
     """The extra whose package holds it; None if it comes with SpanLab itself."""
     encoder_of: str | None = None
     """The model in the box whose encoder it uses; None if it has its own."""
+    made_by: str
+    """How it is trained again."""
 
     @property
     def folder(self) -> Path | None:
@@ -89,6 +91,7 @@ _MODELS = (
         "CoNLL04 (not stated), the almanac",
         purpose="spans out of English text at once: spanlab predict reader --task qa|entities|coref|relations|…",
         encoder_of="minilm",
+        made_by="make reader DATA=folder, in a copy of SpanLab's sources",
     ),
     BundledModel(
         name="spanbert-mini-en",
@@ -98,6 +101,8 @@ _MODELS = (
         scores={"held-out MLM loss": 4.968, "CoNLL-2003 F1 from 2,000 sentences": 76.6},
         data_licence="novels in the public domain, WikiText-2 (CC BY-SA)",
         purpose="a start for fine-tuning (--model) and for pre-training on your own text (--init) without a download",
+        made_by="spanlab pretrain spanbert --data novels:3 --data wiki:1 --out run size=mini "
+        "data.phases=[[0.92,128],[0.08,512]] training.steps=16000, its weights then made int8 (its card has the data)",
     ),
     BundledModel(
         name="minilm",
@@ -108,6 +113,7 @@ _MODELS = (
         data_licence="a billion public sentence pairs of many licences; the weights are Apache-2.0",
         purpose="vectors of sentences, and a stronger start for fine-tuning, in four times the size",
         extra="minilm",
+        made_by="sentence-transformers, which published it",
     ),
 )
 _BY_NAME = {model.name: model for model in _MODELS}

@@ -32,7 +32,7 @@ from spanlab.workflows.run import OnRecord, OnStart, RunResult, run_training, wr
 
 SPLIT = "split.json"
 """The lines of training files that a run holds out as dev."""
-_ABOUT = ("task", "model", "train", "dev", "add_as", "tasks", "file_fingerprints")
+ABOUT = ("task", "model", "train", "dev", "add_as", "tasks", "file_fingerprints")
 """Keys of a run's config beside its settings."""
 SWEEP = "sweep"
 """The folder with the runs of a sweep."""
@@ -184,10 +184,10 @@ def _with_values_of(run: RunFolder, changes: Mapping[str, Any]) -> dict[str, Any
 
 def _split_config(run: RunFolder, config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """What a run is about (task, model, files), and its settings."""
-    about = {key: value for key, value in config.items() if key in _ABOUT}
+    about = {key: value for key, value in config.items() if key in ABOUT}
     if not all(isinstance(about.get(key), str) for key in ("task", "model", "train")):
         raise ConfigError("not the config of a fine-tuning run", path=run.path / CONFIG, fix="check --out")
-    return about, {key: value for key, value in config.items() if key not in _ABOUT}
+    return about, {key: value for key, value in config.items() if key not in ABOUT}
 
 
 def _with_new_keys(run: RunFolder, config: Mapping[str, Any]) -> dict[str, Any]:

@@ -151,7 +151,7 @@ def resumed_job(
     """
     run = RunFolder(out)
     recipe = _recipe_of_run(run, parse_overrides(overrides))
-    saved, _ = _split_config(run.read_config())
+    saved, _ = split_config(run.read_config())
     if not data:
         pairs = zip(saved.get("corpora") or (), saved.get("corpus_weights") or (), strict=False)
         data = [_weighted(str(name), weight) for name, weight in pairs]
@@ -173,11 +173,11 @@ def resumed_recipe(out: str | Path, name: str, overrides: Sequence[str] | Mappin
 def _recipe_of_run(run: RunFolder, changes: Mapping[str, Any]) -> Recipe:
     """The recipe that a run was started with, with changes."""
     run.check(resume=True, overwrite=False)
-    _, settings = _split_config(run.read_config())
+    _, settings = split_config(run.read_config())
     return from_mapping(Recipe, merge(settings, changes), Source(path=str(run.path / CONFIG)))
 
 
-def _split_config(config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def split_config(config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """What a run is about (corpora and the initial model), and its recipe."""
     config = with_current_names(config)
     about = {key: value for key, value in config.items() if key in _ABOUT}
@@ -189,7 +189,7 @@ def _with_new_keys(run: RunFolder, config: Mapping[str, Any]) -> dict[str, Any]:
 
     New keys have their defaults, by which a run is as it was before there was the key.
     """
-    about, settings = _split_config(config)
+    about, settings = split_config(config)
     recipe = from_mapping(Recipe, settings, Source(path=str(run.path / CONFIG)))
     return {**to_mapping(recipe), **about}
 

@@ -18,6 +18,7 @@ from spanlab.errors import InputError
 from spanlab.machine import describe_environment
 from spanlab.strict_parsing import read_json
 from spanlab.tasks.formats.aligned import files_of, short_name
+from spanlab.training.config import Precision
 from spanlab.training.loop import Training
 from spanlab.training.records import read_metrics
 
@@ -52,7 +53,7 @@ class Provenance:
     scores: dict[str, float] = field(default_factory=dict)
     """All scores of that evaluation."""
     seconds: float = 0.0
-    precision: str = "fp32"
+    precision: Precision = "fp32"
     """As computed with."""
     device: str = "cpu"
     environment: dict[str, Any] = field(default_factory=dict)
@@ -98,7 +99,8 @@ def write_provenance(training: Training[Any], provenance: Provenance) -> None:
     progress, run, process = training.progress, training.run, training.process
     records = read_metrics(run.metrics)
     split, step = ("train", progress.step) if progress.best is None else ("dev", progress.best_step)
-    metrics = next((record for record in reversed(records) if (record["split"], record["step"]) == (split, step)), {})
+    matching = [record for record in records if (record["split"], record["step"]) == (split, step)]
+    metrics = matching[-1] if matching else {}
     metric = "loss" if progress.best is None else training.spec.primary
     scores = {
         name: float(value)
