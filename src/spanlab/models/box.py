@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from spanlab.errors import InputError, LoadWarning
-from spanlab.models.minilm import find_minilm, minilm_folder, minilm_from_hub
+from spanlab.models.minilm import HUB_ID, find_minilm, minilm_folder, minilm_from_hub
 from spanlab.models.packages import packaged_folder
 
 _WEIGHTS, _ADDED_WEIGHTS = "model.safetensors", "heads.safetensors"
@@ -42,6 +42,10 @@ class BundledModel:
     """The model in the box whose encoder it uses; None if it has its own."""
     made_by: str
     """How it is trained again."""
+    licence: str = "apache-2.0"
+    """Of the weights, as the hub abbreviates it."""
+    hub_id: str | None = None
+    """The Hugging Face id of its encoder; None if it is not on the hub."""
 
     @property
     def folder(self) -> Path | None:
@@ -91,6 +95,7 @@ _MODELS = (
         "CoNLL04 (not stated), the almanac",
         purpose="spans out of English text at once: spanlab predict reader --task qa|entities|coref|relations|…",
         encoder_of="minilm",
+        hub_id=HUB_ID,
         made_by="make reader DATA=folder, in a copy of SpanLab's sources",
     ),
     BundledModel(
@@ -113,6 +118,7 @@ _MODELS = (
         data_licence="a billion public sentence pairs of many licences; the weights are Apache-2.0",
         purpose="vectors of sentences, and a stronger start for fine-tuning, in four times the size",
         extra="minilm",
+        hub_id=HUB_ID,
         made_by="sentence-transformers, which published it",
     ),
 )
@@ -139,6 +145,11 @@ ELSEWHERE: Mapping[str, str] = {
 def list_models() -> tuple[BundledModel, ...]:
     """The models in the box; `spanlab.load`, `--model` and `--init` take their names."""
     return _MODELS
+
+
+def bundled_model(name: str) -> BundledModel | None:
+    """The model in the box of a name; None for any other name."""
+    return _BY_NAME.get(name)
 
 
 def folder_of(name: str) -> Path | None:

@@ -65,22 +65,22 @@ def build_training_spec(
     criterion.require_targets(data.step(0, rank=0, world_size=processes)[0])
     assert isinstance(criterion, nn.Module)
 
-    card = write_card(
-        recipe,
-        [item.corpus.folder.resolve().name for item in corpora],
-        sum(item.corpus.counts.tokens for item in corpora),
-    )
+    held_out = HeldOut(criterion, data.held_out) if data.held_out is not None else None
+    corpus_names = [item.corpus.folder.resolve().name for item in corpora]
+    tokens = sum(item.corpus.counts.tokens for item in corpora)
 
     def export(model: nn.Module, folder: Path) -> None:
         save_criterion(folder, model, recipe.system)
         tokenizer.save(folder)
+        scores = {} if held_out is None else held_out.latest
+        card = write_card(recipe, corpus_names, tokens, init=init, scores=scores)
         write_atomically(folder / "README.md", card.encode())
 
     spec = TrainingSpec(
         criterion=criterion,
         data=data,
         export=export,
-        evaluate=HeldOut(criterion, data.held_out) if data.held_out is not None else None,
+        evaluate=held_out,
         shard_layers=recipe.method.layer,
         flops_per_token=training_flops(criterion, recipe),
         evaluation_cost=_evaluation_cost(recipe, data),

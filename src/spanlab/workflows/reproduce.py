@@ -186,10 +186,8 @@ def _finetuning_job(record: Provenance, files: "_Finder", out: str) -> finetune.
     task = str(record.config["task"])
     settings = saved_run_config(task, config, Source(path=PROVENANCE))
     settings = replace(settings, training=_same_arithmetic(settings.training, record))
-    if task == MULTITASK:
-        train = _write_task_list(record, files, out)
-    else:
-        train = files.labelled("train") or ""  # which is refused as a file that is not there
+    # A record without training data gives "", which is refused as a file that is not there.
+    train = _write_task_list(record, files, out) if task == MULTITASK else files.labelled("train") or ""
     return finetune.FinetuningJob(
         task=task,
         model=files.model(str(record.config["model"])),
