@@ -19,6 +19,7 @@ from spanlab.encoder.pretrained import locate_model
 from spanlab.errors import InputError
 from spanlab.inference.push import MODEL_FILES
 from spanlab.models import NAMES
+from spanlab.models.box import bundled_model
 from spanlab.models.packages import GROUP, SUMS
 from spanlab.strict_parsing import read_json
 from spanlab.version import __version__
@@ -96,7 +97,9 @@ def _checked_name(name: str) -> str:
 def _metadata(distribution: str, name: str, version: str, folder: Path) -> str:
     """The metadata of the package; the model card, without its front matter, is its description."""
     described = read_json(folder / "spanlab.json") if (folder / "spanlab.json").is_file() else {}
-    extra = "[minilm]" if isinstance(described, dict) and described.get("base") else ""
+    base = described.get("base") if isinstance(described, dict) else None
+    bundled = bundled_model(str(base.get("name"))) if isinstance(base, dict) else None
+    extra = "" if bundled is None or bundled.extra is None else f"[{bundled.extra}]"
     card = folder / "README.md"
     text = card.read_text(encoding="utf-8") if card.is_file() else f"# {name}\n"
     lines = [

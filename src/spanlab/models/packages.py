@@ -13,7 +13,6 @@ from typing import Any
 
 from spanlab.atomic_io import sha256_of
 from spanlab.errors import InputError
-from spanlab.strict_parsing import read_json
 
 GROUP = "spanlab.models"
 """The entry point group of packaged models."""
@@ -53,6 +52,8 @@ class PackagedModel:
     @property
     def tasks(self) -> tuple[str, ...]:
         """The tasks it was trained for; none for an encoder."""
+        from spanlab.strict_parsing import read_json  # with a parser of YAML, which no command's help needs
+
         path = self.folder / "spanlab.json"
         described = read_json(path) if path.is_file() else {}
         tasks = described.get("tasks") if isinstance(described, dict) else None
