@@ -7,7 +7,7 @@ import pytest
 from spanlab.encoder import SIZES
 from spanlab.errors import ConfigError, InputError
 from spanlab.pretraining.recipe import load_recipe
-from spanlab.pretraining.recipe_files import check_file, copy_recipe, find_differences, summarise_recipes
+from spanlab.pretraining.recipe_files import check_recipe_file, copy_recipe, find_differences, summarise_recipes
 from spanlab.recipes import recipe_path, shipped_recipes
 
 
@@ -38,7 +38,7 @@ def test_the_list_has_every_recipe_with_what_it_trains() -> None:
 
 @pytest.mark.parametrize("name", shipped_recipes())
 def test_shipped_recipes_have_no_problem_at_any_size(name: str) -> None:
-    report = check_file(name)
+    report = check_recipe_file(name)
     assert report.problems == ()
     assert [row.size for row in report.sizes] == list(SIZES)
     assert all(row.parameters > 0 and row.layers > 0 for row in report.sizes)
@@ -62,7 +62,7 @@ def test_every_problem_of_a_file_is_found_at_its_line(mine: Path) -> None:
     ratio = change(mine, "  ratio: 0.15\n", "  ratio: 1.5\n")
     law = change(mine, "  law: span ", "  law: spam ")
     unknown = change(mine, "  weight_decay: 0.1 ", "  weight_deacy: 0.1 ")
-    report = check_file(str(mine))
+    report = check_recipe_file(str(mine))
     assert [(error.line, error.cause) for error in report.problems] == [
         (law, "'masking.law' is 'spam' (did you mean 'span'?); it must be one of subword, word, span, ngram, given, "
          "permutation"),
@@ -75,10 +75,10 @@ def test_every_problem_of_a_file_is_found_at_its_line(mine: Path) -> None:
 
 def test_a_problem_of_one_size_has_the_line_of_that_size(mine: Path) -> None:
     line = change(mine, "    training: {steps: 100000, batch_size: 64,", "    training: {steps: -1, batch_size: 64,")
-    report = check_file(str(mine))
+    report = check_recipe_file(str(mine))
     assert [error.line for error in report.problems] == [line]
     assert [row.size for row in report.sizes] == ["tiny", "mini", "base", "large"]
-    assert check_file(str(mine), ["size=mini"]).problems == ()
+    assert check_recipe_file(str(mine), ["size=mini"]).problems == ()
     with pytest.raises(ConfigError, match=f"mine.yaml:{line}: "):
         load_recipe(str(mine), ["size=small"])
 
@@ -87,7 +87,7 @@ def test_sizes_and_encoder_settings_that_do_not_exist(mine: Path) -> None:
     line = change(mine, "  tiny:\n", "  tinny:\n")
     with mine.open("a") as file:
         file.write("encoder:\n  hidden_size: 12\n")
-    report = check_file(str(mine))
+    report = check_recipe_file(str(mine))
     assert (report.problems[0].line, report.problems[0].cause[:40]) == (
         line,
         "unknown size 'tinny' (did you mean 'tiny",
@@ -98,21 +98,21 @@ def test_sizes_and_encoder_settings_that_do_not_exist(mine: Path) -> None:
 
 def test_what_does_not_go_together_is_said_at_the_line_it_names(mine: Path) -> None:
     line = change(mine, "  sbo: 1.0\n", "  sbo: 1.0\n  clm: 1.0\n") - 1
-    (problem,) = check_file(str(mine), ["size=base"]).problems
+    (problem,) = check_recipe_file(str(mine), ["size=base"]).problems
     assert problem.line == line
     assert "'mlm' cannot be combined with clm" in problem.cause
-    (problem,) = check_file("spanbert", ["objectives.nsp=1", "size=base"]).problems
+    (problem,) = check_recipe_file("spanbert", ["objectives.nsp=1", "size=base"]).problems
     assert "objectives.nsp needs sentence pairs" in problem.cause
-    (problem,) = check_file("gpt", ["backbone=bert", "size=base"]).problems
+    (problem,) = check_recipe_file("gpt", ["backbone=bert", "size=base"]).problems
     assert "the clm objective predicts the next token" in problem.cause
 
 
 def test_memory_counts_at_the_size_that_is_trained() -> None:
-    assert check_file("spanbert", memory_gb=64).problems == ()
-    (problem,) = check_file("spanbert", memory_gb=3).problems
+    assert check_recipe_file("spanbert", memory_gb=64).problems == ()
+    (problem,) = check_recipe_file("spanbert", memory_gb=3).problems
     assert "training needs at least" in problem.cause
     assert "there are 3 GB" in problem.cause
-    assert check_file("spanbert", ["size=tiny"], memory_gb=3).problems == ()
+    assert check_recipe_file("spanbert", ["size=tiny"], memory_gb=3).problems == ()
 
 
 def test_differences_are_those_of_the_resolved_settings(mine: Path) -> None:

@@ -116,10 +116,10 @@ def check(
       spanlab recipe check mine.yaml size=large --memory 80
     """
     from spanlab.machine import memory_gb
-    from spanlab.pretraining.recipe_files import check_file
+    from spanlab.pretraining.recipe_files import check_recipe_file
 
     available = memory_gb()[0] if memory is None else memory
-    report = check_file(recipe, overrides or [], memory_gb=available)
+    report = check_recipe_file(recipe, overrides or [], memory_gb=available)
     if as_json:
         print_json(_check_to_dict(recipe, report))
     else:

@@ -108,7 +108,9 @@ def copy_recipe(name: str, target: Path, *, overwrite: bool = False) -> None:
     write_atomically(target, recipe_path(name).read_bytes())
 
 
-def check_file(name_or_path: str, overrides: Sequence[str] = (), *, memory_gb: float | None = None) -> RecipeCheck:
+def check_recipe_file(
+    name_or_path: str, overrides: Sequence[str] = (), *, memory_gb: float | None = None
+) -> RecipeCheck:
     """Every problem of a recipe: keys, values, what does not go together, and memory at the size that is asked for.
 
     `memory_gb`: of the machine that trains; None: not known, and not checked.

@@ -5,6 +5,7 @@ sha256, and a comparison of scores once the run is finished. The run is that of 
 pretrain`: a stopped one is resumed, a finished one is compared at once.
 """
 
+import glob
 import math
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -183,17 +184,17 @@ def reproduce(
 
 def _finetuning_job(record: Provenance, files: "_Finder", out: str) -> finetune.FinetuningJob:
     config = {key: value for key, value in record.config.items() if key not in finetune.ABOUT}
-    task = str(record.config["task"])
+    task = _recorded(record, "task")
     settings = saved_run_config(task, config, Source(path=PROVENANCE))
     settings = replace(settings, training=_same_arithmetic(settings.training, record))
     # A record without training data gives "", which is refused as a file that is not there.
     train = _write_task_list(record, files, out) if task == MULTITASK else files.labelled("train") or ""
     return finetune.FinetuningJob(
         task=task,
-        model=files.model(str(record.config["model"])),
+        model=files.model(_recorded(record, "model")),
         train=train,
         dev=files.labelled("dev"),
-        add_as=record.config.get("add_as"),
+        add_as=None if record.config.get("add_as") is None else _recorded(record, "add_as"),
         config=settings,
         out=out,
     )
@@ -202,7 +203,7 @@ def _finetuning_job(record: Provenance, files: "_Finder", out: str) -> finetune.
 def _write_task_list(record: Provenance, files: "_Finder", out: str) -> str:
     """The list of tasks with the files where they are now, beside the run; its path."""
     entries = []
-    for mapping in record.config["tasks"]:
+    for mapping in record.config.get("tasks") or ():
         entry = from_mapping(TaskEntry, mapping, Source(path=PROVENANCE))
         found = {role: files.labelled(f"{entry.name}/{role}") for role in ("train", "dev")}
         entries.append({**mapping, **{role: path for role, path in found.items() if path is not None}})
@@ -217,14 +218,23 @@ def _pretraining_job(record: Provenance, files: "_Finder", out: str) -> pretrain
     recipe = from_mapping(Recipe, settings, Source(path=PROVENANCE))
     if recipe.data.spans is not None:
         recipe = replace(recipe, data=replace(recipe.data, spans=files.labelled("spans")))
-    init = about.get("init")
-    weights = about.get("corpus_weights") or [1.0] * len(files.corpora)
+    weights = about.get("corpus_weights")
+    if not isinstance(weights, list) or len(weights) != len(files.corpora):
+        raise InputError("the record has no weight for each corpus", path=PROVENANCE, fix="restore the file")
     return pretrain.PretrainingJob(
         recipe=replace(recipe, training=_same_arithmetic(recipe.training, record)),
         data=tuple(f"{files.corpus(file)}:{weight}" for file, weight in zip(files.corpora, weights, strict=True)),
         out=out,
-        init=None if init is None else files.model(str(init)),
+        init=None if about.get("init") is None else files.model(_recorded(record, "init")),
     )
+
+
+def _recorded(record: Provenance, key: str) -> str:
+    """A text of the recorded config."""
+    value = record.config.get(key)
+    if not isinstance(value, str):
+        raise InputError(f"the record does not say the {key} of the run", path=PROVENANCE, fix="restore the file")
+    return value
 
 
 def _same_arithmetic(training: TrainingConfig, record: Provenance) -> TrainingConfig:
@@ -268,15 +278,25 @@ class _Finder:
 
     def model(self, name: str) -> str:
         """Where the initial model is: a folder that the run or `--data` knows, or what the name stands for."""
-        folders = [place for place in self._places(name) if place.is_dir()]
-        found = str(folders[0]) if folders else name
-        files = {file.name: file.sha256 for file in weight_files(locate_model(found))}
+        folders = [str(place) for place in self._places(name) if place.is_dir()] or [name]
+        problems = []
+        for folder in folders:
+            try:
+                self._check_model(folder)
+            except InputError as error:
+                problems.append(error)
+            else:
+                return folder
+        raise problems[0]
+
+    def _check_model(self, folder: str) -> None:
+        """Raise at another model than the one that the training started from."""
+        files = {file.name: file.sha256 for file in weight_files(locate_model(folder))}
         for file in self._record.inputs:
             if file.role == "model" and files.get(file.name) != file.sha256:
                 has = f"{file.name} has sha256 {files.get(file.name, 'none')[:_HASH]}, not {file.sha256[:_HASH]}"
                 cause = f"not the model that the training started from: {has}"
-                raise InputError(cause, path=found, fix="give a folder that has the original with --data DIR")
-        return found
+                raise InputError(cause, path=folder, fix="give a folder that has the original with --data DIR")
 
     def _find(self, wanted: InputFile) -> Path:
         """The file, or the folder of a corpus, of this name with this hash."""
@@ -296,10 +316,12 @@ class _Finder:
 
     def _places(self, name: str) -> Iterator[Path]:
         """Where a file or folder of a name may be: below `--data`, else where the run had it, else here."""
+        if not name or Path(name).name != name:  # a hub id, or nothing that a run records
+            return
         if self._data is not None:
             if self._data.resolve().name == name:
                 yield self._data
-            yield from sorted(self._data.rglob(name))
+            yield from sorted(self._data.rglob(glob.escape(name)))
             return
         config = self._run.read_config() if self._run is not None else {}
         for text in _texts([config.get(key) for key in ("train", "dev", "tasks", "corpora", "data", "model", "init")]):
