@@ -16,9 +16,10 @@ from spanlab.models.front_matter import ScoredTask, read_front_matter
 from spanlab.models.minilm import HUB_ID
 from spanlab.samples import load
 from spanlab.tasks.base import FittedState
-from spanlab.tasks.card import ALMANAC, card_example
+from spanlab.tasks.card import ALMANAC, CardFacts, CardTask, card_example, write_shared_card
 from spanlab.tasks.classification import Classification, ClassificationConfig
 from spanlab.tasks.formats.row import Row
+from spanlab.tasks.result import Scores
 from spanlab.workflows.provenance import read_provenance
 from tests.tasks.almanac_files import write_files, write_topics
 
@@ -140,6 +141,28 @@ def test_the_snippet_of_every_task_runs(
     assert card.data.eval_results is None  # without dev there is no score
     shown = run_snippet(card, run.model, monkeypatch)
     assert "'windows'" in shown
+
+
+def test_a_model_of_several_tasks_lists_the_scores_of_each() -> None:
+    sections = []
+    for name, accuracy in (("first", 90.0), ("second", 80.0)):
+        task = Classification(ClassificationConfig(), FittedState(labels=("a", "b")))
+        facts = CardFacts(base="minilm", train=f"{name}.tsv", dev=f"{name}-dev.tsv", examples=3)
+        scores = Scores(task="classification", count=3, metrics={"accuracy": accuracy})
+        sections.append(CardTask(name=name, task=task, facts=facts, scores=scores))
+    whole = CardFacts(base="minilm", base_place="minilm", train="tasks.yaml", examples=6)
+    card = ModelCard(write_shared_card(sections, whole))
+    assert results(card) == {
+        ("text-classification", "first-dev.tsv", "accuracy"): 90.0,
+        ("text-classification", "second-dev.tsv", "accuracy"): 80.0,
+    }
+    assert (card.data.datasets, card.data.base_model, card.data.license) == (
+        ["first.tsv", "second.tsv"],
+        HUB_ID,
+        "apache-2.0",
+    )
+    assert card.data.pipeline_tag is None
+    assert 'task="first"' in card.text
 
 
 def test_inputs_that_are_shown_are_harmless() -> None:
