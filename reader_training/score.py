@@ -15,6 +15,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from benchmarks.relation_tables import EntityTable, RelationTable
 from reader_training.assemble import BOX, CARD
 from reader_training.span_data import CONLL2003_TYPES
@@ -22,6 +24,7 @@ from spanlab.atomic_io import sha256_of, write_atomically, write_json
 from spanlab.inference.load import load
 from spanlab.inference.predictor import Predictor
 from spanlab.metrics.relations import score_joint_relations
+from spanlab.models.front_matter import ScoredTask, model_index
 from spanlab.tasks.config import TaskDataConfig
 from spanlab.tasks.examples import read_labelled
 from spanlab.tasks.ner.data import NerResult
@@ -51,6 +54,15 @@ ROWS: tuple[tuple[str, str, str, str], ...] = (
     ("similarity", "STS-B", "STS-B dev, Spearman times 100", "spearman"),
 )
 """Task, test file, what it is, and the metric, in the order of the card."""
+HUB_TASKS = {
+    "qa": "question-answering",
+    "entities": "token-classification",
+    "summary": "summarization",
+    "sentiment": "text-classification",
+    "topic": "text-classification",
+    "similarity": "sentence-similarity",
+}
+"""The hub's names of the tasks that it has a name for."""
 PLACES = {"gap.dev.tsv": "coref/gap.dev.tsv", "STS-B": "pairs/STS-B/dev.tsv"}
 """Test files that are used as published, in the folder of data sets."""
 
@@ -154,6 +166,16 @@ def table(scores: Mapping[str, Mapping[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def model_index_of(scores: Mapping[str, Mapping[str, Any]]) -> str:
+    """The scores of the table as the hub reads them, but for those of other answers than the model's."""
+    scored = []
+    for task, file, title, metric in ROWS:
+        if not title.startswith("…"):
+            value = round(scores[task][file]["metrics"][metric], 1)
+            scored.append(ScoredTask(task=HUB_TASKS.get(task, task), dataset=title, metrics={metric: value}))
+    return yaml.safe_dump(model_index("reader", scored), sort_keys=False, allow_unicode=True).strip()
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -163,7 +185,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--card", type=Path, default=BOX / CARD, help="the card to write")
     options = parser.parse_args(arguments)
     scores = measure_all(load(options.model, device="cpu"), data=options.data, runs=options.runs)
-    card = TEMPLATE.read_text(encoding="utf-8").replace("{scores}", table(scores))
+    card = TEMPLATE.read_text(encoding="utf-8")
+    card = card.replace("{model-index}", model_index_of(scores)).replace("{scores}", table(scores))
     write_atomically(options.card, card.encode())
 
 

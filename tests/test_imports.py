@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -114,3 +115,24 @@ def test_commands_that_read_and_write_text_need_no_torch(tmp_path: Path) -> None
         ],
         tmp_path,
     )
+
+
+def test_names_that_are_imported_on_first_use_are_all_there() -> None:
+    for package in ("spanlab", "spanlab.encoder", "spanlab.objectives"):
+        module = import_module(package)
+        assert set(dir(module)) == set(module.__all__) - {"__version__"}, package
+        assert all(getattr(module, name) is not None for name in module.__all__)
+
+
+def test_recipes_are_read_and_checked_without_torch() -> None:
+    code = """
+from spanlab.pretraining.recipe_files import check_recipe_file, find_differences, summarise_recipes
+from spanlab.recipes import shipped_recipes
+
+for name in shipped_recipes():
+    assert not check_recipe_file(name, memory_gb=None).problems
+assert find_differences("bert") == ("bert", [])
+assert summarise_recipes()
+"""
+    done = without_torch(code)
+    assert done.returncode == 0, done.stderr

@@ -209,6 +209,35 @@ def from_mapping(cls: type[Config], mapping: Mapping[str, Any], source: Source |
     return _build(cls, mapping, (), source)
 
 
+def find_problems(cls: type, mapping: Mapping[str, Any], source: Source | None = None) -> list[ConfigError]:
+    """Every problem of a mapping in the order of its keys, of which `from_mapping` raises the first.
+
+    What involves several keys is looked at where each of them is right.
+    """
+    return list(_problems(cls, mapping, (), dataclasses.replace(source or Source(), root=cls)))
+
+
+def _problems(cls: type, mapping: Mapping[str, Any], prefix: KeyPath, source: Source) -> Iterator[ConfigError]:
+    hints, right = _hints(cls), True
+    for key, value in mapping.items():
+        section = section_class(hints[key]) if key in hints else None
+        if section is not None and isinstance(value, Mapping):
+            problems = list(_problems(section, value, (*prefix, str(key)), source))
+        else:
+            problems = []
+            try:
+                _read_key(cls, hints, key, value, prefix, source)
+            except ConfigError as error:
+                problems = [error]
+        right = right and not problems
+        yield from problems
+    if right:
+        try:
+            _build(cls, mapping, prefix, source)
+        except ConfigError as error:
+            yield error
+
+
 _ALSO_CALLED = {
     "batch": "batch_size",
     "bf16": "precision",
@@ -303,15 +332,7 @@ def to_mapping(config: Any) -> dict[str, Any]:  # noqa: ANN401 (any dataclass)
 def _build(cls: type[Config], mapping: Mapping[str, Any], prefix: KeyPath, source: Source) -> Config:
     hints = _hints(cls)
     fields = {field.name: field for field in dataclasses.fields(cls) if field.init}  # type: ignore[arg-type]
-    values: dict[str, Any] = {}
-    for key, value in mapping.items():
-        path = (*prefix, str(key))
-        if key not in fields:
-            suggestion = suggest_key(".".join(path), source.root or cls)
-            hint = f" (did you mean '{suggestion}'?)" if suggestion else ""
-            raise source.error(path, f"unknown key '{'.'.join(path)}'{hint}")
-        values[key] = _coerce(hints[key], value, path, source)
-        _check_bounds(hints[key], values[key], path, source)
+    values = {key: _read_key(cls, hints, key, value, prefix, source) for key, value in mapping.items()}
     for name, field in fields.items():
         required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
         if required and name not in values:
@@ -320,6 +341,25 @@ def _build(cls: type[Config], mapping: Mapping[str, Any], prefix: KeyPath, sourc
         return cls(**values)
     except ConfigError as error:  # a check of the dataclass itself: add the file and line
         raise source.error(prefix, error.cause, error.fix) if error.path is None else error from None
+
+
+def _read_key(
+    cls: type,
+    hints: Mapping[str, Any],
+    key: str,
+    value: Any,  # noqa: ANN401
+    prefix: KeyPath,
+    source: Source,
+) -> Any:  # noqa: ANN401
+    """The value of one key of a section, checked."""
+    path = (*prefix, str(key))
+    if key not in hints:
+        suggestion = suggest_key(".".join(path), source.root or cls)
+        hint = f" (did you mean '{suggestion}'?)" if suggestion else ""
+        raise source.error(path, f"unknown key '{'.'.join(path)}'{hint}")
+    converted = _coerce(hints[key], value, path, source)
+    _check_bounds(hints[key], converted, path, source)
+    return converted
 
 
 def _coerce(hint: Any, value: Any, path: KeyPath, source: Source) -> Any:  # noqa: ANN401

@@ -31,9 +31,10 @@ from spanlab.finetuning.config import MultitaskConfig, resolve_run_config
 from spanlab.finetuning.multitask import read_task_list, task_config
 from spanlab.pretraining.build import WeightedCorpus, build_data
 from spanlab.pretraining.compatibility import check_recipe
-from spanlab.pretraining.initial_model import encoder_config
 from spanlab.pretraining.memory import check_memory
+from spanlab.pretraining.new_encoder import new_encoder_config
 from spanlab.pretraining.recipe import load_recipe
+from spanlab.pretraining.recipe_files import check_recipe_file, find_differences
 from spanlab.report.run_page import run_page
 from spanlab.samples import load
 from spanlab.samples.export import Selection, export
@@ -45,6 +46,7 @@ from spanlab.tasks.table import TASKS, find_task
 from spanlab.text import Tokenizer
 from spanlab.training.checkpoint import read_checkpoint
 from spanlab.workflows.pretrain import PretrainingJob, run_job
+from spanlab.workflows.reproduce import plan_reproduction
 from tests.pretraining.making import SMALLEST, make_tokenizer, prepare, write_text
 from tests.tasks.relation.test_files import CONLL04, SEMEVAL, WORDS
 from tests.tiny_model import write_tiny_model
@@ -267,9 +269,21 @@ def _read_recipe(file: str) -> Callable[[Path], object]:
         recipe = load_recipe(str(folder / file), ["training.batch_size=8"])
         check_recipe(recipe)
         if recipe.system != "elmo" and recipe.backbone != "elmo":
-            check_memory(recipe, encoder_config(recipe, _tokenizer(folder)))
+            tokenizer = _tokenizer(folder)
+            check_memory(recipe, new_encoder_config(recipe, vocab_size=tokenizer.vocab_size, pad_id=tokenizer.pad_id))
 
     return call
+
+
+def _check_recipe_file(folder: Path) -> None:
+    report = check_recipe_file(str(folder / "recipe.yaml"), memory_gb=64)
+    if report.problems:
+        raise report.problems[0]
+    find_differences(str(folder / "recipe.yaml"))
+
+
+def _plan_reproduction(folder: Path) -> None:
+    plan_reproduction(str(folder / "run"), data=folder, out=str(folder / OUT)).notes()
 
 
 def _read_study(folder: Path) -> None:
@@ -333,6 +347,8 @@ def targets(folder: Path) -> list[Target]:
         ),
         Target("recipe", ("recipe.yaml",), _read_recipe("recipe.yaml"), 6),
         Target("recipe-xlnet", ("recipe-xlnet.yaml",), _read_recipe("recipe-xlnet.yaml"), 4),
+        Target("recipe-check", ("recipe.yaml",), _check_recipe_file, 3),
+        Target("reproduce", ("run/model/reproduce.json",), _plan_reproduction, 3),
         Target("study", ("study.yaml",), _read_study, 4),
         Target(
             "outcomes", ("outcomes.json",), lambda folder: read_outcomes(folder / "outcomes.json").counts.score(), 3

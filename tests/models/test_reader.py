@@ -3,6 +3,7 @@
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -54,6 +55,19 @@ def test_the_scores_of_the_list_are_those_of_the_card() -> None:
     assert {f"{score:.1f}" for score in LISTED.scores.values()} <= set(rows)
     for words in ("CC BY", "Apache-2.0", "GLUE", "licence not stated", "## Limits", "bias"):
         assert words in card
+
+
+def test_the_card_is_the_template_with_its_scores() -> None:
+    """Both are edited together: `make reader` writes the card from the template."""
+    from reader_training.score import ROWS, TEMPLATE, model_index_of, table
+
+    card = (FOLDER / "README.md").read_text(encoding="utf-8")
+    values = iter(re.findall(r"^\| `\w+` \| .* \| ([\d.]+) \|$", card, re.MULTILINE))
+    scores: dict[str, Any] = {}
+    for task, file, _, metric in ROWS:
+        scores.setdefault(task, {}).setdefault(file, {"metrics": {}})["metrics"][metric] = float(next(values))
+    template = TEMPLATE.read_text(encoding="utf-8").replace("{model-index}", model_index_of(scores))
+    assert template.replace("{scores}", table(scores)) == card
 
 
 def test_vectors_are_those_of_minilm(reader: Predictor) -> None:

@@ -29,11 +29,14 @@ from spanlab.cli import (
     inspect,
     models,
     new,
+    package,
     predict,
     prepare,
     pretrain,
     push,
     quickstart,
+    recipe,
+    reproduce,
     score,
     serve,
     tokenizer,
@@ -77,16 +80,19 @@ app.command("generate")(generate.generate)
 app.command("init", epilog=_TASKS)(init.init)
 app.command("models")(models.models)
 app.command("new", epilog=_RECIPES)(new.new)
+app.command("package")(package.package)
 app.command("predict")(predict.predict)
 app.command("prepare")(prepare.prepare)
 app.command("pretrain", epilog=_RECIPES)(pretrain.pretrain)
 app.command("push")(push.push)
 app.command("quickstart")(quickstart.quickstart)
+app.command("reproduce")(reproduce.reproduce)
 app.command("score")(score.score)
 app.command("serve")(serve.serve)
 app.add_typer(almanac.app, name="almanac")
 app.add_typer(data.app, name="data")
 app.add_typer(inspect.app, name="inspect")
+app.add_typer(recipe.app, name="recipe")
 app.add_typer(tokenizer.app, name="tokenizer")
 
 

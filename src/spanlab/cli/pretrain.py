@@ -55,7 +55,7 @@ def pretrain(
       spanlab pretrain --resume --out runs/legal
       torchrun --nproc-per-node 8 -m spanlab pretrain roberta --data corpora/web:3 --data corpora/books --out runs/big
     """
-    from spanlab.workflows.pretrain import yaml_of
+    from spanlab.pretraining.recipe import yaml_of
 
     job = _read_job(recipe, overrides or [], data or [], out, init, resume=resume, overwrite=overwrite)
     if print_config:

@@ -6,18 +6,15 @@ predicts and no others. Where the output matrix is the encoder's word table, it 
 Shapes: K predicted positions, D width, E width of the embedding tables, V vocabulary, B sequences.
 """
 
-from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from spanlab.config import AtLeast, AtMost, Bounded
 from spanlab.encoder.architectures import architecture_of
-from spanlab.encoder.config import EncoderConfig
+from spanlab.encoder.config import EncoderConfig, SpanBoundaryConfig
 from spanlab.encoder.layers import ACTIVATIONS, Dropout, init_weights
-from spanlab.errors import ConfigError, did_you_mean
 
 
 def _new_decoder(config: EncoderConfig) -> nn.Parameter:
@@ -134,56 +131,6 @@ class ReplacedTokenHead(nn.Module):
     def forward(self, hidden_KD: Tensor) -> Tensor:
         """(K,) logits, positive for replaced."""
         return self.classifier(self.activation(self.dense(hidden_KD))).squeeze(-1)  # type: ignore[no-any-return]
-
-
-@dataclass(frozen=True, kw_only=True)
-class SpanBoundaryConfig(Bounded):
-    """The inputs of a span boundary head and how it combines them; the defaults are as published."""
-
-    boundaries: Literal["external", "internal"] = "external"
-    """The two tokens the head reads: the ones just outside the span, or the first and the last inside it."""
-    positions: bool = True
-    """Whether the head knows the position of the token in the span, by a learned embedding."""
-    combine: Literal["concat", "sum", "sum-all"] = "concat"
-    """concat: both boundary vectors and the position next to one another; sum: the boundary vectors are added, and the
-    position stands beside; sum-all: the position, as wide as they are, is added, too."""
-    activation: Literal["gelu", "relu"] = "gelu"
-    """The activation of its hidden layers."""
-    layers: Annotated[int, AtLeast(1), AtMost(2)] = 2
-    """The hidden layers before the output matrix."""
-    inner_width: Annotated[int, AtLeast(1), AtMost(65_536)] | None = None
-    """The width of the hidden layers; None: the encoder's. The last one before a tied output matrix has its width."""
-    norm: bool = True
-    """Whether a LayerNorm follows each hidden layer."""
-    bias: bool = True
-    """Whether the hidden layers and the output have biases."""
-    tie: bool = True
-    """Whether the output matrix is the word table; if not, the head has one of its own."""
-    max_span: Annotated[int, AtLeast(1), AtMost(10_000)] | None = 20
-    """How many positions in a span have an embedding; tokens further on have no target. None: as positions=false."""
-    position_width: Annotated[int, AtLeast(1), AtMost(65_536)] = 200
-    """The width of those embeddings, unless combine=sum-all."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        choices = {
-            "boundaries": ("external", "internal"),
-            "combine": ("concat", "sum", "sum-all"),
-            "activation": ("gelu", "relu"),
-        }
-        for name, known in choices.items():
-            value = getattr(self, name)
-            if value not in known:
-                hint = did_you_mean(str(value), known)
-                raise ConfigError(f"'{name}' is '{value}'{hint}; it must be one of {', '.join(known)}")
-        if self.inner_width is not None and self.layers == 1 and self.tie:
-            cause = "span_boundary.inner_width has no layer: the only one is as wide as the word table it is tied to"
-            raise ConfigError(cause, fix="set span_boundary.layers=2 or span_boundary.tie=false")
-
-    @property
-    def span_limit(self) -> int | None:
-        """How many tokens of a span, from its first, can be predicted; None: any number."""
-        return self.max_span if self.positions else None
 
 
 class SpanBoundaryHead(nn.Module):

@@ -264,7 +264,8 @@ class FinetuningRun:
             ]
             examples = sum(len(data.train) for data in self.tasks)
             base, train = Path(self._model).name, Path(self._train).name
-            return write_shared_card(tasks, CardFacts(base=base, train=train, examples=examples, settings=settings))
+            facts = CardFacts(base=base, base_place=self._model, train=train, examples=examples, settings=settings)
+            return write_shared_card(tasks, facts)
         standard = network.head(data.name).standard
         class_name = None if standard is None else class_of(network.encoder, standard.kind)
         return write_card(data.task, data.card_facts(self._model, settings, class_name), data.scores)

@@ -16,7 +16,7 @@ from spanlab.finetuning.augmentation import refilled_copies
 from spanlab.finetuning.baselines import compare_to_baseline
 from spanlab.finetuning.batches import TaskBatches
 from spanlab.finetuning.dev_split import split_examples
-from spanlab.tasks.card import CardFacts
+from spanlab.tasks.card import CardFacts, card_example
 from spanlab.tasks.config import TaskConfig
 from spanlab.tasks.examples import Examples, check_known_labels, encode_examples, fit_task, read_labelled
 from spanlab.tasks.formats.aligned import short_name
@@ -185,6 +185,8 @@ class TaskData:
         """Facts for the model card; `base` is the model that was fine-tuned."""
         return CardFacts(
             base=Path(base).name,
+            base_place=base,
+            example=None if self.dev is None else card_example(self.task, self.dev.rows),
             train=short_name(self.train.path),
             examples=len(self.train),
             dev=self._dev_name(),

@@ -5,8 +5,8 @@ from pathlib import Path
 from spanlab.encoder.pretrained import locate_model
 from spanlab.errors import InputError
 
-# The files of a model; other files in the folder are not uploaded.
-_FILES = ("*.json", "*.safetensors", "*.txt", "*.model", "README.md", "generator/*")
+MODEL_FILES = ("*.json", "*.safetensors", "*.txt", "*.model", "README.md", "generator/*")
+"""Patterns of the files of a model; other files in its folder are not given away."""
 
 
 def push_model(folder: str | Path, repository: str, *, private: bool, message: str) -> str:
@@ -21,7 +21,7 @@ def push_model(folder: str | Path, repository: str, *, private: bool, message: s
     try:
         api.create_repo(repository, private=private, exist_ok=True)
         commit = api.upload_folder(
-            repo_id=repository, folder_path=model_folder, commit_message=message, allow_patterns=list(_FILES)
+            repo_id=repository, folder_path=model_folder, commit_message=message, allow_patterns=list(MODEL_FILES)
         )
     except (HfHubHTTPError, HFValidationError) as error:
         reason = str(error).strip().splitlines()[0]

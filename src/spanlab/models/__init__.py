@@ -13,5 +13,16 @@ from spanlab.models.box import (
     folder_of,
     list_models,
 )
+from spanlab.models.packages import PackagedModel, find_packaged
 
-__all__ = ["ELSEWHERE", "NAMES", "WHAT_A_MODEL_IS", "BundledModel", "bundled_folder", "folder_of", "list_models"]
+__all__ = [
+    "ELSEWHERE",
+    "NAMES",
+    "WHAT_A_MODEL_IS",
+    "BundledModel",
+    "PackagedModel",
+    "bundled_folder",
+    "find_packaged",
+    "folder_of",
+    "list_models",
+]

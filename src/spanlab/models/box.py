@@ -3,6 +3,7 @@
 The numbers of a model are those of its card, `NAME/README.md`; its size is that of its files.
 """
 
+import re
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,9 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from spanlab.errors import InputError, LoadWarning
-from spanlab.models.minilm import find_minilm, minilm_folder, minilm_from_hub
+from spanlab.models.minilm import HUB_ID, find_minilm, minilm_folder, minilm_from_hub
+from spanlab.models.packages import packaged_folder
 
 _WEIGHTS, _ADDED_WEIGHTS = "model.safetensors", "heads.safetensors"
+_NO_NAME = re.compile(r"^$|[/\\\\]|^\.")
+"""What a path has, and no name of a model."""
 _OF_A_MODEL = ("config.json", "tokenizer.json", "model")
 """What a folder that is meant as a model has one of: a model folder, a tokenizer's, a run."""
 
@@ -36,6 +40,12 @@ class BundledModel:
     """The extra whose package holds it; None if it comes with SpanLab itself."""
     encoder_of: str | None = None
     """The model in the box whose encoder it uses; None if it has its own."""
+    made_by: str
+    """How it is trained again."""
+    licence: str = "apache-2.0"
+    """Of the weights, as the hub abbreviates it."""
+    hub_id: str | None = None
+    """The Hugging Face id of its encoder; None if it is not on the hub."""
 
     @property
     def folder(self) -> Path | None:
@@ -85,6 +95,8 @@ _MODELS = (
         "CoNLL04 (not stated), the almanac",
         purpose="spans out of English text at once: spanlab predict reader --task qa|entities|coref|relations|…",
         encoder_of="minilm",
+        hub_id=HUB_ID,
+        made_by="make reader DATA=folder, in a copy of SpanLab's sources",
     ),
     BundledModel(
         name="spanbert-mini-en",
@@ -94,6 +106,8 @@ _MODELS = (
         scores={"held-out MLM loss": 4.968, "CoNLL-2003 F1 from 2,000 sentences": 76.6},
         data_licence="novels in the public domain, WikiText-2 (CC BY-SA)",
         purpose="a start for fine-tuning (--model) and for pre-training on your own text (--init) without a download",
+        made_by="spanlab pretrain spanbert --data novels:3 --data wiki:1 --out run size=mini "
+        "data.phases=[[0.92,128],[0.08,512]] training.steps=16000, its weights then made int8 (its card has the data)",
     ),
     BundledModel(
         name="minilm",
@@ -104,6 +118,8 @@ _MODELS = (
         data_licence="a billion public sentence pairs of many licences; the weights are Apache-2.0",
         purpose="vectors of sentences, and a stronger start for fine-tuning, in four times the size",
         extra="minilm",
+        hub_id=HUB_ID,
+        made_by="sentence-transformers, which published it",
     ),
 )
 _BY_NAME = {model.name: model for model in _MODELS}
@@ -131,19 +147,25 @@ def list_models() -> tuple[BundledModel, ...]:
     return _MODELS
 
 
-def folder_of(name: str) -> Path | None:
-    """The folder that a name in the box stands for; None for any other name.
+def bundled_model(name: str) -> BundledModel | None:
+    """The model in the box of a name; None for any other name."""
+    return _BY_NAME.get(name)
 
-    A folder of that name here comes first, with a warning, unless it is something else than a model. Raises with the
-    command that installs the model if its files are not there.
+
+def folder_of(name: str) -> Path | None:
+    """The folder that a name in the box or of a packaged model stands for; None for any other name.
+
+    A folder of that name here comes first, with a warning, unless it is something else than a model; names in the box
+    come before those of packages. Raises with the command that installs the model if its files are not there.
     """
-    if name not in _BY_NAME:
+    packaged = None if name in _BY_NAME or _NO_NAME.search(name) else packaged_folder(name)
+    if name not in _BY_NAME and packaged is None:
         return None
     if any((Path(name) / inner).exists() for inner in _OF_A_MODEL):
         remark = f"'{name}' is a folder here, and is used instead of the model of that name in `spanlab models`"
         warnings.warn(LoadWarning(f"{remark}; ./{name} says so without this note"), stacklevel=3)
         return Path(name)
-    return bundled_folder(name)
+    return packaged or bundled_folder(name)
 
 
 def bundled_folder(name: str) -> Path:

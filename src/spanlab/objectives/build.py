@@ -1,9 +1,9 @@
 """A model and objective weights become a `Criterion`, the module that the training loop runs.
 
-A new objective is a file of its own and a row of `ON_ONE_ENCODER`.
+A new objective is a file of its own, its name in `OBJECTIVES` and a row of `ON_ONE_ENCODER`.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, cast
@@ -27,6 +27,7 @@ from spanlab.encoder import (
 from spanlab.errors import ConfigError
 from spanlab.objectives.bidirectional_lm import BidirectionalLM
 from spanlab.objectives.causal_lm import CausalLM
+from spanlab.objectives.combinations import OBJECTIVES, check_combination
 from spanlab.objectives.mixture import Mixture, active_weights
 from spanlab.objectives.mlm import MaskedLM
 from spanlab.objectives.objective import Criterion, Objective
@@ -61,9 +62,6 @@ ON_ONE_ENCODER: dict[str, Entry] = {
     "clm": Entry(CausalLM, lambda config, _: CausalLMHead(config)),
 }
 """Objectives that share one forward pass of an encoder, in any combination that `build_criterion` accepts."""
-
-OBJECTIVES = (*ON_ONE_ENCODER, "rtd", "plm", "bilm")
-"""All names. `rtd` needs ELECTRA's generator (trained with `mlm`) and discriminator, `plm` XLNet, `bilm` ELMo."""
 
 
 def build_criterion(
@@ -106,26 +104,6 @@ def build_criterion(
             head.add_offsets(COLLAPSED_TOKENS, model.config.init_std)
         objectives.append(entry.objective(head))
     return Mixture(model, objectives, active)
-
-
-_ALONE = {
-    "rtd": ({"mlm", "rtd"}, "a generator and a discriminator"),
-    "plm": ({"plm"}, "plm"),
-    "bilm": ({"bilm"}, "bilm"),
-    "clm": ({"clm"}, "clm"),
-}
-"""By objective: those it can be trained with, and what to call it."""
-
-
-def check_combination(active: Collection[str]) -> None:
-    """Refuse objectives that cannot be trained together: an example is either masked, or permuted, or neither."""
-    for name, (allowed, called) in _ALONE.items():
-        others = sorted(set(active) - allowed)
-        if name in active and others:
-            raise ConfigError(f"'{others[0]}' cannot be combined with {called}", fix=f"set objectives.{others[0]}=0")
-    if {"nsp", "sop"} <= set(active):
-        cause = "nsp and sop cannot be combined: a sentence pair has one label"
-        raise ConfigError(cause, fix="set objectives.nsp=0 or objectives.sop=0")
 
 
 def _check_causal(model: Encoder) -> None:

@@ -11,14 +11,15 @@ from torch import nn
 from spanlab.atomic_io import write_atomically
 from spanlab.corpus import PreparedCorpus
 from spanlab.corruption import ExampleBatch
-from spanlab.encoder import ElmoEncoder, Encoder, save_model
+from spanlab.encoder import ElmoEncoder, Encoder, EncoderConfig, save_model
 from spanlab.errors import ConfigError, InputError
 from spanlab.objectives import BidirectionalLM, Mixture, PermutationLM, ReplacedToken
 from spanlab.pretraining.batches import PretrainingData, count_without, held_out_ranges
 from spanlab.pretraining.card import write_card
 from spanlab.pretraining.compatibility import check_recipe
 from spanlab.pretraining.evaluation import HeldOut
-from spanlab.pretraining.initial_model import InitialModel, build_model, encoder_config
+from spanlab.pretraining.initial_model import InitialModel, build_model
+from spanlab.pretraining.new_encoder import new_encoder_config
 from spanlab.pretraining.recipe import Recipe
 from spanlab.pretraining.stream_batches import StreamData
 from spanlab.pretraining.word_vectors import cooccurrence_vectors
@@ -64,22 +65,22 @@ def build_training_spec(
     criterion.require_targets(data.step(0, rank=0, world_size=processes)[0])
     assert isinstance(criterion, nn.Module)
 
-    card = write_card(
-        recipe,
-        [item.corpus.folder.resolve().name for item in corpora],
-        sum(item.corpus.counts.tokens for item in corpora),
-    )
+    held_out = HeldOut(criterion, data.held_out) if data.held_out is not None else None
+    corpus_names = [item.corpus.folder.resolve().name for item in corpora]
+    tokens = sum(item.corpus.counts.tokens for item in corpora)
 
     def export(model: nn.Module, folder: Path) -> None:
         save_criterion(folder, model, recipe.system)
         tokenizer.save(folder)
+        scores = {} if held_out is None else held_out.latest
+        card = write_card(recipe, corpus_names, tokens, init=init, scores=scores)
         write_atomically(folder / "README.md", card.encode())
 
     spec = TrainingSpec(
         criterion=criterion,
         data=data,
         export=export,
-        evaluate=HeldOut(criterion, data.held_out) if data.held_out is not None else None,
+        evaluate=held_out,
         shard_layers=recipe.method.layer,
         flops_per_token=training_flops(criterion, recipe),
         evaluation_cost=_evaluation_cost(recipe, data),
@@ -101,11 +102,14 @@ def _word_vectors(recipe: Recipe, corpora: Sequence[WeightedCorpus]) -> NDArray[
     """(V, E) vectors from co-occurrence, as wide as the recipe's word embeddings."""
     if (recipe.backbone or recipe.system) == "elmo":
         raise ConfigError("ELMo builds its word vectors from characters", fix="set word_embeddings=random")
+    tokenizer = corpora[0].corpus.tokenizer
+    config = new_encoder_config(recipe, vocab_size=tokenizer.vocab_size, pad_id=tokenizer.pad_id)
+    assert isinstance(config, EncoderConfig)
     return cooccurrence_vectors(
         [item.corpus for item in corpora],
         [item.weight for item in corpora],
         held_out=recipe.data.held_out,
-        width=encoder_config(recipe, corpora[0].corpus.tokenizer).table_width,
+        width=config.table_width,
         seed=recipe.seed,
     )
 

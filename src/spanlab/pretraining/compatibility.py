@@ -12,10 +12,10 @@
 With `--init` the backbone is that of the model, and its criterion is checked when it is built.
 """
 
-from spanlab.encoder import TransformerEncoder
 from spanlab.encoder.architectures import ARCHITECTURES, SYSTEMS
+from spanlab.encoder.architectures.base import build_transformer
 from spanlab.errors import ConfigError, did_you_mean
-from spanlab.objectives.build import check_combination
+from spanlab.objectives.combinations import check_combination
 from spanlab.pretraining.methods import PAIR_BLOCKS
 from spanlab.pretraining.recipe import Recipe
 
@@ -49,7 +49,7 @@ def _check_backbone(recipe: Recipe) -> None:
     causal = bool(recipe.encoder.get("causal", settings.get("causal", False)))
     if "clm" in active and not causal:
         cause = f"the clm objective predicts the next token, which a {backbone} encoder sees"
-        can_be_causal = ARCHITECTURES[architecture].build is TransformerEncoder
+        can_be_causal = ARCHITECTURES[architecture].build is build_transformer
         raise ConfigError(cause, fix="set backbone=gpt" + (", or encoder.causal=true" if can_be_causal else ""))
     if "plm" in active and architecture != "xlnet":
         cause = f"the plm objective needs two streams of attention, which {backbone} does not have"
@@ -57,7 +57,7 @@ def _check_backbone(recipe: Recipe) -> None:
     if "bilm" in active and architecture != "elmo":
         cause = f"the bilm objective needs a reader in each direction, and {backbone} is one encoder"
         raise ConfigError(cause, fix="set backbone=elmo")
-    if "rtd" in active and ARCHITECTURES[architecture].build is not TransformerEncoder:
+    if "rtd" in active and ARCHITECTURES[architecture].build is not build_transformer:
         cause = f"the rtd objective trains a generator and a discriminator, which {backbone} encoders cannot be"
         raise ConfigError(cause, fix="set backbone=electra")
     if recipe.classifies_pairs and architecture == "elmo":

@@ -40,6 +40,8 @@ class HeldOut:
     def __init__(self, criterion: Criterion, samples: HeldOutSamples) -> None:
         self._criterion, self._samples = criterion, samples
         self._unigram: dict[str, float] | None = None
+        self.latest: dict[str, float] = {}
+        """The metrics of the last evaluation."""
 
     def __call__(self, process: ProcessContext) -> dict[str, float]:
         """Metrics by name, reduced over all processes."""
@@ -53,7 +55,8 @@ class HeldOut:
         loss = sum(weights[name] * part.total.item() / max(1, part.count) for name, part in added.items())
         if self._unigram is None:
             self._unigram = self._unigram_losses()
-        return {"loss": loss, **self._criterion.metrics(added), **self._unigram}
+        self.latest = {"loss": loss, **self._criterion.metrics(added), **self._unigram}
+        return self.latest
 
     def _unigram_losses(self) -> dict[str, float]:
         """The cross-entropy of the unigram model of the training text on the held-out targets, by objective."""

@@ -3,17 +3,16 @@
 Weights are random, in the shape the recipe gives, or those of a model folder or hub id (`--init`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from spanlab.config import Source, from_mapping, to_mapping
 from spanlab.encoder import (
     BidirectionalLMHead,
     Electra,
@@ -25,9 +24,7 @@ from spanlab.encoder import (
     PermutationLMHead,
     SpanBoundaryHead,
     build_encoder,
-    elmo_preset,
     load_model,
-    preset,
 )
 from spanlab.encoder.pretrained import locate_model
 from spanlab.encoder.pretrained.vocabulary import transfer_vocabulary
@@ -36,6 +33,7 @@ from spanlab.errors import ConfigError, InputError
 from spanlab.objectives import Criterion, build_criterion
 from spanlab.pretraining.memory import check_memory
 from spanlab.pretraining.methods import PAIR_BLOCKS
+from spanlab.pretraining.new_encoder import change_config, check_length, memory_settings, new_encoder_config
 from spanlab.pretraining.recipe import Recipe
 from spanlab.text import Tokenizer, check_model_case
 
@@ -49,7 +47,6 @@ TOKEN_HEADS = (MaskedLMHead, SpanBoundaryHead, PermutationLMHead, BidirectionalL
 """The heads with an output bias for every token."""
 
 AnyEncoder = TypeVar("AnyEncoder", bound=Encoder)
-Shape = TypeVar("Shape", bound=EncoderConfig | ElmoConfig)
 
 
 @dataclass(frozen=True)
@@ -144,58 +141,14 @@ def _segment_notes(recipe: Recipe, config: EncoderConfig) -> tuple[str, ...]:
 
 
 def _new_model(recipe: Recipe, tokenizer: Tokenizer) -> Encoder | Electra:
-    if (recipe.backbone or recipe.system) == "elmo":
-        shape = elmo_preset(recipe.size, vocab_size=tokenizer.vocab_size)
-        elmo_config = _change_config(shape, recipe.encoder)
-        check_memory(recipe, elmo_config)
-        return ElmoEncoder(elmo_config, tokenizer.vocabulary)
-    config = encoder_config(recipe, tokenizer)
+    config = new_encoder_config(recipe, vocab_size=tokenizer.vocab_size, pad_id=tokenizer.pad_id)
     check_memory(recipe, config)
+    if isinstance(config, ElmoConfig):
+        return ElmoEncoder(config, tokenizer.vocabulary)
     if not recipe.method.generator:
         return build_encoder(config)
     generator = recipe.generator
     return Electra.build(config, generator_share=generator.width_share, share_embeddings=generator.share_embeddings)
-
-
-def encoder_config(recipe: Recipe, tokenizer: Tokenizer) -> EncoderConfig:
-    """The config of a new encoder: the preset of the backbone, adapted to the data, with the changes of the recipe."""
-    published = preset(recipe.backbone or recipe.system, recipe.size, vocab_size=tokenizer.vocab_size)
-    fitted: dict[str, Any] = {
-        "max_positions": recipe.data.longest,
-        "pooler": recipe.classifies_pairs,  # nothing else trains it
-        "pad_id": tokenizer.pad_id,
-    }
-    if published.positions == "relative":
-        fitted |= _memory_settings(recipe)
-    if published.position_offset and tokenizer.pad_id is not None:
-        fitted["position_offset"] = tokenizer.pad_id + 1
-    config = _change_config(replace(published, **fitted), recipe.encoder)
-    if config.vocab_size < tokenizer.vocab_size:
-        cause = (
-            f"encoder.vocab_size is {config.vocab_size}, but the corpus's tokenizer has {tokenizer.vocab_size} tokens"
-        )
-        raise ConfigError(cause, fix="leave encoder.vocab_size out: it follows the tokenizer")
-    check_length(config, recipe.data.longest)
-    return config
-
-
-def _memory_settings(recipe: Recipe) -> dict[str, Any]:
-    """XLNet's memory, which the recipe sets with the streams."""
-    return {"memory": recipe.data.memory, "reuse": recipe.data.reuse}
-
-
-def _change_config(config: Shape, changes: Mapping[str, Any]) -> Shape:
-    try:
-        return from_mapping(type(config), {**to_mapping(config), **changes}, Source())
-    except ConfigError as error:
-        raise ConfigError(f"in the 'encoder' section: {error.cause}", fix=error.fix) from None
-
-
-def check_length(config: EncoderConfig, length: int) -> None:
-    """Refuse samples longer than the position table."""
-    if length > config.max_positions and config.positions == "learned":
-        cause = f"samples of {length} tokens are longer than the model's {config.max_positions} positions"
-        raise ConfigError(cause, fix=f"set data.length={config.max_positions}")
 
 
 def _continue(recipe: Recipe, tokenizer: Tokenizer, init: str | Path) -> tuple[InitialModel, list[nn.Module]]:
@@ -243,8 +196,8 @@ def _with_settings(encoder: AnyEncoder, recipe: Recipe) -> tuple[AnyEncoder, tup
     config = encoder.full_config
     settings = recipe.encoder
     if encoder.config.positions == "relative":
-        settings = {**_memory_settings(recipe), **settings}
-    requested = _change_config(config, settings)
+        settings = {**memory_settings(recipe), **settings}
+    requested = change_config(config, settings)
     differing = {name for name in settings if getattr(requested, name) != getattr(config, name)}
     changes = set() if isinstance(encoder, TransformersEncoder) else differing & _SETTINGS
     notes = tuple(

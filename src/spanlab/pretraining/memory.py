@@ -4,9 +4,6 @@ The estimate is a lower bound: weights, gradients and the optimiser's two moment
 hidden state that even gradient checkpointing keeps. What it refuses could not have run.
 """
 
-import torch
-from torch import distributed
-
 from spanlab.encoder import ElmoConfig, EncoderConfig
 from spanlab.errors import ConfigError
 from spanlab.machine import memory_gb
@@ -19,12 +16,20 @@ _TOKEN_BYTES = 24  # of an input token: its id, its positions in corpus and bloc
 
 def check_memory(recipe: Recipe, config: EncoderConfig | ElmoConfig) -> None:
     """Raise if training a new encoder of this config cannot fit this machine's memory."""
+    from torch import distributed
+
     processes = distributed.get_world_size() if distributed.is_initialized() else 1
+    refuse_too_large(recipe, config, _device_memory_gb(recipe), processes=processes)
+
+
+def refuse_too_large(
+    recipe: Recipe, config: EncoderConfig | ElmoConfig, available: float | None, *, processes: int = 1
+) -> None:
+    """Raise if training a new encoder of this config needs more than `available` GB; None: not known."""
     sharded = processes if recipe.training.parallel == "fsdp" else 1
     state = parameters(config) * _STATE_BYTES / sharded / 1e9
     tokens = recipe.training.batch_size * recipe.data.longest / recipe.training.accumulate / processes
     batch = tokens * (_TOKEN_BYTES + _VALUE_BYTES * config.width * config.layers) / 1e9
-    available = _device_memory_gb(recipe)
     if available is not None and state + batch > available:
         parts = f"{_gb(state)} for {parameters(config):,} parameters, {_gb(batch)} for a batch"
         cause = f"training needs at least {_gb(state + batch)} of memory ({parts}), and there are {_gb(available)}"
@@ -47,6 +52,8 @@ def parameters(config: EncoderConfig | ElmoConfig) -> int:
 
 def _device_memory_gb(recipe: Recipe) -> float | None:
     """The memory of the device that trains; None where it is not known."""
+    import torch
+
     if recipe.training.device in {"auto", "cuda"} and torch.cuda.is_available():
         return float(torch.cuda.get_device_properties(0).total_memory) / 1e9
     return memory_gb()[0]

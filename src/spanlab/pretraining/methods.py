@@ -13,11 +13,10 @@ Everything else in this package asks a recipe for its `method` instead of lookin
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from torch import nn
-
-from spanlab.encoder.block import Block
-from spanlab.encoder.xlnet.block import TwoStreamBlock
+if TYPE_CHECKING:
+    from torch import nn
 
 PAIR_BLOCKS = {"nsp": "next-sentence", "sop": "sentence-order"}
 """The objectives on the pooled vector of a sentence pair, and the `data.blocks` they need."""
@@ -40,15 +39,21 @@ class Method:
     """Whether a step over continuous streams starts from the state that the previous step left."""
     generator: bool = False
     """Whether a generator is trained with the encoder; examples then have `sampling_uniforms`."""
-    layer: type[nn.Module] = Block
-    """The class of the encoder's layers, each of which is one FSDP unit."""
     pipeline_tag: str = "feature-extraction"
     """The pipeline tag of the model card."""
+
+    @property
+    def layer(self) -> "type[nn.Module]":
+        """The class of the encoder's layers, each of which is one FSDP unit."""
+        from spanlab.encoder.block import Block
+        from spanlab.encoder.xlnet.block import TwoStreamBlock
+
+        return TwoStreamBlock if self.permutes else Block
 
 
 MASKED = Method(name="masked", pipeline_tag="fill-mask")
 REPLACED_TOKEN = Method(name="replaced-token", generator=True)
-PERMUTATION = Method(name="permutation", permutes=True, recurrent=True, layer=TwoStreamBlock)
+PERMUTATION = Method(name="permutation", permutes=True, recurrent=True)
 CAUSAL = Method(name="causal", corrupts=False, pipeline_tag="text-generation")
 BIDIRECTIONAL = Method(name="bidirectional", corrupts=False, directions=2, marks_sentences=True, recurrent=True)
 

@@ -6,9 +6,11 @@ of its `sizes` section for the chosen size takes precedence over the rest of the
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
+
+import yaml
 
 from spanlab.config import (
     Above,
@@ -23,12 +25,13 @@ from spanlab.config import (
     nested,
     parse_overrides,
     read_yaml,
+    to_mapping,
 )
 from spanlab.corruption.masking import MaskingConfig
 from spanlab.encoder import EncoderConfig, SpanBoundaryConfig
 from spanlab.encoder.architectures import ARCHITECTURES, SYSTEMS
 from spanlab.errors import ConfigError, did_you_mean
-from spanlab.objectives.build import OBJECTIVES
+from spanlab.objectives.combinations import OBJECTIVES
 from spanlab.pretraining.methods import PAIR_BLOCKS, Method, method_of
 from spanlab.recipes import recipe_path, shipped_recipes
 from spanlab.training.config import TrainingConfig
@@ -174,7 +177,19 @@ class Recipe(Bounded):
 
 def load_recipe(name_or_path: str, overrides: Sequence[str] | Mapping[str, Any] = ()) -> Recipe:
     """A shipped recipe or a YAML file, changed by overrides: `key=value` strings or a mapping."""
-    mapping, source = read_yaml(_locate(name_or_path))
+    written, changes, source = read_recipe(name_or_path, overrides)
+    try:
+        return from_mapping(Recipe, merge(written, changes), source)
+    except ConfigError as error:
+        from_mapping(Recipe, written, source)  # a mistake in the file is reported with its line
+        raise ConfigError(error.cause, fix=error.fix) from None
+
+
+def read_recipe(
+    name_or_path: str, overrides: Sequence[str] | Mapping[str, Any] = ()
+) -> tuple[dict[str, Any], dict[str, Any], Source]:
+    """What a recipe's file says for the size and backbone that are chosen, the overrides, and the lines of the keys."""
+    mapping, source = read_yaml(locate_recipe(name_or_path))
     changes = nested(overrides) if isinstance(overrides, Mapping) else parse_overrides(overrides)
     _refuse_old_names(mapping, source)
     _refuse_old_names(changes, Source())
@@ -184,15 +199,26 @@ def load_recipe(name_or_path: str, overrides: Sequence[str] | Mapping[str, Any] 
     _refuse_old_names(of_size, source, ("sizes", size))
     backbones = _sections(of_size.pop("backbones", None), source, "backbone", ("sizes", size, "backbones"))
     written = merge(mapping, of_size)
-    written = merge(written, backbones.get(changes.get("backbone", written.get("backbone"))) or {})
+    backbone = changes.get("backbone", written.get("backbone"))
+    written = merge(written, backbones.get(backbone) or {})
     written = _without_foreign_settings(written, changes.get("backbone"))
     if _asks_for_share(changes):
         written = merge(written, {"masking": {"permutation": {"predictions": None}}})
-    try:
-        return from_mapping(Recipe, merge(written, changes), source)
-    except ConfigError as error:
-        from_mapping(Recipe, written, source)  # a mistake in the file is reported with its line
-        raise ConfigError(error.cause, fix=error.fix) from None
+    return written, changes, _with_lines_of(source, ("sizes", size), ("sizes", size, "backbones", str(backbone)))
+
+
+def _with_lines_of(source: Source, *sections: tuple[str, ...]) -> Source:
+    """The source where keys of these sections, which take precedence, have their lines there."""
+    lines = dict(source.lines)
+    for section in sections:
+        depth = len(section)
+        lines |= {key[depth:]: line for key, line in source.lines.items() if key[:depth] == section and key[depth:]}
+    return replace(source, lines=lines)
+
+
+def yaml_of(recipe: Recipe) -> str:
+    """A resolved recipe as YAML, usable as a recipe file."""
+    return yaml.safe_dump(to_mapping(recipe), sort_keys=False, allow_unicode=True)
 
 
 def _asks_for_share(changes: Mapping[str, Any]) -> bool:
@@ -257,7 +283,8 @@ def _refuse_old_names(mapping: Mapping[str, Any], source: Source, prefix: tuple[
         raise source.error(key_path, f"data.blocks={_OLD_BLOCKS} is now data.blocks={_NEW_BLOCKS}", fix="write streams")
 
 
-def _locate(name_or_path: str) -> Path:
+def locate_recipe(name_or_path: str) -> Path:
+    """The file of a shipped recipe, or a file of the user's."""
     if name_or_path in shipped_recipes():
         return recipe_path(name_or_path)
     path = Path(name_or_path)

@@ -27,11 +27,12 @@ from spanlab.training.loop import Training
 from spanlab.training.records import Record
 from spanlab.training.run_folder import CONFIG, METRICS, STATUS, RunFolder, absolute_path
 from spanlab.training.threads import choose_threads, restore_threads
+from spanlab.workflows.provenance import Provenance, labelled_inputs, model_inputs, without_folders
 from spanlab.workflows.run import OnRecord, OnStart, RunResult, run_training, write_report
 
 SPLIT = "split.json"
 """The lines of training files that a run holds out as dev."""
-_ABOUT = ("task", "model", "train", "dev", "add_as", "tasks", "file_fingerprints")
+ABOUT = ("task", "model", "train", "dev", "add_as", "tasks", "file_fingerprints")
 """Keys of a run's config beside its settings."""
 SWEEP = "sweep"
 """The folder with the runs of a sweep."""
@@ -183,10 +184,10 @@ def _with_values_of(run: RunFolder, changes: Mapping[str, Any]) -> dict[str, Any
 
 def _split_config(run: RunFolder, config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """What a run is about (task, model, files), and its settings."""
-    about = {key: value for key, value in config.items() if key in _ABOUT}
+    about = {key: value for key, value in config.items() if key in ABOUT}
     if not all(isinstance(about.get(key), str) for key in ("task", "model", "train")):
         raise ConfigError("not the config of a fine-tuning run", path=run.path / CONFIG, fix="check --out")
-    return about, {key: value for key, value in config.items() if key not in _ABOUT}
+    return about, {key: value for key, value in config.items() if key not in ABOUT}
 
 
 def _with_new_keys(run: RunFolder, config: Mapping[str, Any]) -> dict[str, Any]:
@@ -217,6 +218,7 @@ def run_job(job: FinetuningJob, *, on_start: OnStart | None = None, on_record: O
                     folder.begin(config)
                     write_split(folder.path, run.tasks)
             process.barrier()
+            provenance = _provenance(job, config) if process.is_main else None
             notes = (*run.notes(), *thread_notes, *(training.resume() if job.resume else ()))
             if on_start is not None and process.is_main:
                 on_start(training, notes)
@@ -227,6 +229,7 @@ def run_job(job: FinetuningJob, *, on_start: OnStart | None = None, on_record: O
                 sections=lambda: _report_sections(run),
                 remarks=lambda scores: run.remarks(),
                 on_record=on_record,
+                provenance=provenance,
             )
 
 
@@ -263,6 +266,20 @@ def describe(job: FinetuningJob) -> dict[str, Any]:
             sha256_of(Path(name))[:16] for path in files if path is not None for name in files_of(path)
         ],
     }
+
+
+def _provenance(job: FinetuningJob, config: Mapping[str, Any]) -> Provenance:
+    """What goes into the run."""
+    entries = job.entries()
+    inputs = [*model_inputs(job.model), *labelled_inputs("dev", job.dev)]
+    inputs += labelled_inputs("train", job.train) if not entries else []
+    for entry in entries:
+        inputs += labelled_inputs(f"{entry.name}/train", entry.train)
+        inputs += labelled_inputs(f"{entry.name}/dev", entry.dev)
+    named = without_folders(config, ("model", "train", "dev"))
+    if entries:
+        named["tasks"] = [without_folders(to_mapping(entry), ("train", "dev")) for entry in entries]
+    return Provenance(command="finetune", config=named, inputs=tuple(inputs))
 
 
 def _absolute_files(path: str) -> str:

@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 from torch import nn
 
 from spanlab.arrays import Flags
-from spanlab.atomic_io import readable_disk_errors, write_json
+from spanlab.atomic_io import readable_disk_errors, sha256_of, write_json
 from spanlab.config import Source, from_mapping, merge, nested, parse_overrides, to_mapping
 from spanlab.corpus import PreparedCorpus
 from spanlab.corpus.manifest import MANIFEST
@@ -34,6 +33,7 @@ from spanlab.training.distributed import current_process, process_group
 from spanlab.training.loop import Training
 from spanlab.training.run_folder import CONFIG, RunFolder, absolute_path
 from spanlab.training.threads import choose_threads, restore_threads
+from spanlab.workflows.provenance import InputFile, Provenance, labelled_inputs, model_inputs, without_folders
 from spanlab.workflows.run import Moment, OnRecord, OnStart, RunResult, run_training
 
 FILLINGS = "fillings.json"
@@ -115,6 +115,7 @@ def run_job(job: PretrainingJob, *, on_start: OnStart | None = None, on_record: 
                 with readable_disk_errors(run.path, "free some space and run the command again"):
                     run.begin(config)
             process.barrier()
+            provenance = _provenance(job, corpora, config) if process.is_main else None
             notes = (*initial_model.notes, *thread_notes, *(training.resume() if job.resume else ()))
             if on_start is not None and process.is_main:
                 on_start(training, notes)
@@ -126,6 +127,7 @@ def run_job(job: PretrainingJob, *, on_start: OnStart | None = None, on_record: 
                 on_begin_and_end=samples.write,
                 remarks=compare_to_unigrams,
                 on_record=on_record,
+                provenance=provenance,
             )
 
 
@@ -149,7 +151,7 @@ def resumed_job(
     """
     run = RunFolder(out)
     recipe = _recipe_of_run(run, parse_overrides(overrides))
-    saved, _ = _split_config(run.read_config())
+    saved, _ = split_config(run.read_config())
     if not data:
         pairs = zip(saved.get("corpora") or (), saved.get("corpus_weights") or (), strict=False)
         data = [_weighted(str(name), weight) for name, weight in pairs]
@@ -171,11 +173,11 @@ def resumed_recipe(out: str | Path, name: str, overrides: Sequence[str] | Mappin
 def _recipe_of_run(run: RunFolder, changes: Mapping[str, Any]) -> Recipe:
     """The recipe that a run was started with, with changes."""
     run.check(resume=True, overwrite=False)
-    _, settings = _split_config(run.read_config())
+    _, settings = split_config(run.read_config())
     return from_mapping(Recipe, merge(settings, changes), Source(path=str(run.path / CONFIG)))
 
 
-def _split_config(config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def split_config(config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """What a run is about (corpora and the initial model), and its recipe."""
     config = with_current_names(config)
     about = {key: value for key, value in config.items() if key in _ABOUT}
@@ -187,7 +189,7 @@ def _with_new_keys(run: RunFolder, config: Mapping[str, Any]) -> dict[str, Any]:
 
     New keys have their defaults, by which a run is as it was before there was the key.
     """
-    about, settings = _split_config(config)
+    about, settings = split_config(config)
     recipe = from_mapping(Recipe, settings, Source(path=str(run.path / CONFIG)))
     return {**to_mapping(recipe), **about}
 
@@ -216,9 +218,16 @@ def describe(job: PretrainingJob, corpora: Sequence[WeightedCorpus]) -> dict[str
     }
 
 
-def yaml_of(recipe: Recipe) -> str:
-    """A resolved recipe as YAML, usable as a recipe file."""
-    return yaml.safe_dump(to_mapping(recipe), sort_keys=False, allow_unicode=True)
+def _provenance(job: PretrainingJob, corpora: Sequence[WeightedCorpus], config: Mapping[str, Any]) -> Provenance:
+    """What goes into the run."""
+    folders = [item.corpus.folder.resolve() for item in corpora]
+    inputs = [InputFile(role="corpus", name=path.name, sha256=sha256_of(path / MANIFEST)) for path in folders]
+    inputs += model_inputs(job.init)
+    named = without_folders(config, ("corpora", "init"))
+    if job.recipe.data.spans is not None:
+        inputs += labelled_inputs("spans", job.recipe.data.spans)
+        named["data"] = {**named["data"], "spans": Path(job.recipe.data.spans).name}
+    return Provenance(command="pretrain", config=named, inputs=tuple(inputs))
 
 
 class FillMaskSamples:

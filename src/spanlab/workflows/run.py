@@ -16,6 +16,7 @@ from spanlab.training.loop import Outcome, Training
 from spanlab.training.records import MetricsFile, Record
 from spanlab.training.run_folder import REPORT
 from spanlab.training.trackers import open_trackers
+from spanlab.workflows.provenance import Provenance, write_provenance
 
 Moment = Literal["before", "after"]
 OnStart = Callable[[Training[Any], tuple[str, ...]], None]
@@ -64,6 +65,7 @@ def run_training(
     sections: Callable[[], tuple[Section, ...]] = tuple,
     remarks: Callable[[Mapping[str, float]], tuple[str, ...]] = lambda scores: (),
     on_record: Callable[[Record], None] | None = None,
+    provenance: Provenance | None = None,
 ) -> RunResult:
     """Train to the end; Ctrl-C raises KeyboardInterrupt once a checkpoint is written, or the run is finished.
 
@@ -75,6 +77,7 @@ def run_training(
         sections: called at the end; additional sections of the report.
         remarks: called if the run is finished, with the scores of the last evaluation; remarks for the user.
         on_record: called with every record, on the main process.
+        provenance: what went into the run; with its results it is put into the model folder of a finished run.
     """
     run = training.run
     scores: Mapping[str, float] = {}
@@ -96,6 +99,8 @@ def run_training(
                     write_report(run.path, sections())
             raise
         if training.process.is_main:
+            if provenance is not None and training.outcome in {"finished", "patience"}:
+                write_provenance(training, provenance)
             write_report(run.path, sections())
     if training.outcome == "terminated":  # perhaps by a signal that another process received
         raise SystemExit(128 + signal.SIGTERM)

@@ -4,7 +4,7 @@ A new architecture is a file that fills in an `Architecture`, a row in `ARCHITEC
 other does.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from spanlab.encoder.architectures.albert import ALBERT
 from spanlab.encoder.architectures.base import TASK_HEADS, Architecture, HuggingFaceLayout, WeightRule
@@ -18,8 +18,10 @@ from spanlab.encoder.architectures.transformer import TRANSFORMER
 from spanlab.encoder.architectures.xlnet import XLNET
 from spanlab.encoder.config import SIZES, EncoderConfig
 from spanlab.encoder.elmo.config import ElmoConfig
-from spanlab.encoder.model import Encoder
 from spanlab.errors import ConfigError, did_you_mean
+
+if TYPE_CHECKING:
+    from spanlab.encoder.model import Encoder
 
 __all__ = [
     "ARCHITECTURES",
@@ -72,6 +74,6 @@ def architecture_of(config: EncoderConfig | ElmoConfig) -> Architecture:
     return ARCHITECTURES[name]
 
 
-def build_encoder(config: EncoderConfig | ElmoConfig) -> Encoder:
+def build_encoder(config: EncoderConfig | ElmoConfig) -> "Encoder":
     """A new encoder of any architecture, with random weights."""
     return architecture_of(config).build(config)

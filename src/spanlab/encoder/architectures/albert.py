@@ -5,12 +5,12 @@ from spanlab.encoder.architectures.base import (
     HuggingFaceLayout,
     WeightRule,
     block_rules,
+    build_transformer,
     mlm_head_rules,
     task_classes,
     task_head_rules,
 )
 from spanlab.encoder.architectures.bert import BERT_CONFIG_KEYS, BERT_EMBEDDINGS
-from spanlab.encoder.transformer import TransformerEncoder
 
 _BLOCK = "encoder.albert_layer_groups.{g}.albert_layers.{b}"
 _SETTINGS = {
@@ -25,7 +25,7 @@ _SETTINGS = {
 ALBERT = Architecture(
     name="albert",
     presets={"albert": _SETTINGS},
-    build=TransformerEncoder,
+    build=build_transformer,
     has_pooled_head=True,
     hugging_face=HuggingFaceLayout(
         config_keys={

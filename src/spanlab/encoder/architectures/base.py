@@ -7,10 +7,12 @@ layers there and one here; GPT's linear layers are stored transposed, and so are
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from spanlab.encoder.config import EncoderConfig
-from spanlab.encoder.model import Encoder
+
+if TYPE_CHECKING:
+    from spanlab.encoder.model import Encoder
 
 TASK_HEADS = ("sequence", "token", "answer")
 """The heads of transformers' task classes; the class in `config.json` says which of them a folder holds."""
@@ -93,8 +95,8 @@ class Architecture:
     """By the name of a system: its published settings beside the size."""
     sizes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """By size: where the published shape differs from `SIZES`."""
-    build: Callable[[Any], Encoder]
-    """A new encoder from its config."""
+    build: "Callable[[Any], Encoder]"
+    """A new encoder from its config; torch is imported when it is called."""
     hugging_face: HuggingFaceLayout | None = None
     """None: transformers has no such class, and folders are in our own layout."""
     has_pooled_head: bool = False
@@ -109,6 +111,13 @@ class Architecture:
     """Whether the last token of a sequence is pooled, not the first."""
     settings: tuple[str, ...] | None = None
     """The fields of its config that may be chosen; None: any field of `EncoderConfig`."""
+
+
+def build_transformer(config: EncoderConfig) -> "Encoder":
+    """The encoder of all architectures but XLNet and ELMo."""
+    from spanlab.encoder.transformer import TransformerEncoder
+
+    return TransformerEncoder(config)
 
 
 def task_head_rules(*, dense: bool = False) -> dict[str, tuple[WeightRule, ...]]:

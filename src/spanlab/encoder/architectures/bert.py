@@ -5,11 +5,11 @@ from spanlab.encoder.architectures.base import (
     HuggingFaceLayout,
     WeightRule,
     block_rules,
+    build_transformer,
     mlm_head_rules,
     task_classes,
     task_head_rules,
 )
-from spanlab.encoder.transformer import TransformerEncoder
 
 BERT_CONFIG_KEYS = {
     "vocab_size": "vocab_size",
@@ -46,7 +46,7 @@ BERT_POOLER = WeightRule("pooler", ("pooler.dense",))
 BERT = Architecture(
     name="bert",
     presets={"bert": {"vocab_size": 30522}, "spanbert": {"vocab_size": 28996}},
-    build=TransformerEncoder,
+    build=build_transformer,
     has_pooled_head=True,
     hugging_face=HuggingFaceLayout(
         config_keys=BERT_CONFIG_KEYS,

@@ -7,17 +7,17 @@ from spanlab.encoder.architectures.base import (
     Architecture,
     HuggingFaceLayout,
     WeightRule,
+    build_transformer,
     mlm_head_rules,
     task_classes,
     task_head_rules,
 )
 from spanlab.encoder.architectures.bert import BERT_BLOCK, BERT_CONFIG_KEYS, BERT_EMBEDDINGS
-from spanlab.encoder.transformer import TransformerEncoder
 
 ELECTRA = Architecture(
     name="electra",
     presets={"electra": {"vocab_size": 30522, "pooler": False}},
-    build=TransformerEncoder,
+    build=build_transformer,
     sequence_head_activation="gelu",
     mlm_head_activation="gelu",
     hugging_face=HuggingFaceLayout(

@@ -1,12 +1,14 @@
 """ELMo (Peters et al. 2018): its sizes. It has a config class of its own, and transformers has no class for it."""
 
 from dataclasses import fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from spanlab.encoder.architectures.base import Architecture
 from spanlab.encoder.elmo.config import PUBLISHED_FILTERS, ElmoConfig
-from spanlab.encoder.elmo.model import ElmoEncoder
 from spanlab.errors import ConfigError, did_you_mean
+
+if TYPE_CHECKING:
+    from spanlab.encoder.model import Encoder
 
 ELMO_SIZES: dict[str, tuple[int, int]] = {
     "tiny": (64, 8),
@@ -28,6 +30,10 @@ def elmo_preset(size: str = "base", **changes: Any) -> ElmoConfig:  # noqa: ANN4
     return ElmoConfig(**{"projection": projection, "cells": 8 * projection, "filters": filters, **changes})
 
 
-ELMO = Architecture(
-    name="elmo", presets={}, build=ElmoEncoder, settings=tuple(field.name for field in fields(ElmoConfig))
-)
+def _build(config: ElmoConfig) -> "Encoder":
+    from spanlab.encoder.elmo.model import ElmoEncoder
+
+    return ElmoEncoder(config)
+
+
+ELMO = Architecture(name="elmo", presets={}, build=_build, settings=tuple(field.name for field in fields(ElmoConfig)))

@@ -8,9 +8,9 @@ from spanlab.encoder.architectures.base import (
     HuggingFaceLayout,
     WeightRule,
     block_rules,
+    build_transformer,
 )
 from spanlab.encoder.config import EncoderConfig
-from spanlab.encoder.transformer import TransformerEncoder
 
 _SETTINGS: dict[str, Any] = {
     "segments": 0,
@@ -65,7 +65,7 @@ def _extra_config(config: EncoderConfig) -> dict[str, Any]:
 OPENAI_GPT = Architecture(
     name="openai-gpt",
     presets={"gpt": _GPT1},
-    build=TransformerEncoder,
+    build=build_transformer,
     hugging_face=HuggingFaceLayout(
         config_keys={**_CONFIG_KEYS, "activation": "afn"},
         config_defaults=_GPT1,
@@ -87,7 +87,7 @@ OPENAI_GPT = Architecture(
 GPT2 = Architecture(
     name="gpt2",
     presets={"gpt2": _GPT2},
-    build=TransformerEncoder,
+    build=build_transformer,
     hugging_face=HuggingFaceLayout(
         config_keys={**_CONFIG_KEYS, "activation": "activation_function", "inner_width": "n_inner"},
         config_defaults=_GPT2,

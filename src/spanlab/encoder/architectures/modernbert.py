@@ -12,10 +12,10 @@ from spanlab.encoder.architectures.base import (
     HuggingFaceLayout,
     WeightRule,
     block_rules,
+    build_transformer,
     mlm_head_rules,
 )
 from spanlab.encoder.config import EncoderConfig
-from spanlab.encoder.transformer import TransformerEncoder
 from spanlab.errors import ConfigError
 
 _GLOBAL, _LOCAL = "full_attention", "sliding_attention"
@@ -93,7 +93,7 @@ MODERNBERT = Architecture(
     name="modernbert",
     presets={"modernbert": {**_DEFAULTS, "vocab_size": 50368, "max_positions": 8192, "pad_id": None}},
     sizes={"base": {"layers": 22, "inner_width": 1152}, "large": {"layers": 28, "inner_width": 2624}},
-    build=TransformerEncoder,
+    build=build_transformer,
     mlm_head_activation="gelu",
     mlm_head_bias=False,
     hugging_face=HuggingFaceLayout(

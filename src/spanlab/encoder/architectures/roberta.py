@@ -5,13 +5,13 @@ from typing import Any
 from spanlab.encoder.architectures.base import (
     Architecture,
     HuggingFaceLayout,
+    build_transformer,
     mlm_head_rules,
     task_classes,
     task_head_rules,
 )
 from spanlab.encoder.architectures.bert import BERT_BLOCK, BERT_CONFIG_KEYS, BERT_EMBEDDINGS, BERT_POOLER
 from spanlab.encoder.config import EncoderConfig
-from spanlab.encoder.transformer import TransformerEncoder
 
 
 def _from_config_values(values: dict[str, Any]) -> dict[str, Any]:
@@ -30,7 +30,7 @@ ROBERTA = Architecture(
     presets={
         "roberta": {"vocab_size": 50265, "position_offset": 2, "segments": 1, "norm_eps": 1e-5, "pad_id": 1},
     },
-    build=TransformerEncoder,
+    build=build_transformer,
     mlm_head_activation="gelu",
     hugging_face=HuggingFaceLayout(
         config_keys=BERT_CONFIG_KEYS,

@@ -1,7 +1,6 @@
 """The encoder of the original Transformer (Vaswani et al. 2017); transformers has no class for it alone."""
 
-from spanlab.encoder.architectures.base import Architecture
-from spanlab.encoder.transformer import TransformerEncoder
+from spanlab.encoder.architectures.base import Architecture, build_transformer
 
 TRANSFORMER = Architecture(
     name="transformer",
@@ -17,5 +16,5 @@ TRANSFORMER = Architecture(
             "pooler": False,
         },
     },
-    build=TransformerEncoder,
+    build=build_transformer,
 )

@@ -1,11 +1,22 @@
 """XLNet (Yang et al. 2019): relative positions and segments, a memory, and [CLS] at the end of a sequence."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from spanlab.encoder.architectures.base import UNWRITTEN_FIELDS, Architecture, HuggingFaceLayout, WeightRule
 from spanlab.encoder.config import EncoderConfig
-from spanlab.encoder.xlnet.model import FIXED_FIELDS, FREE_FIELDS, XLNetEncoder
 
+if TYPE_CHECKING:
+    from spanlab.encoder.model import Encoder
+
+FIXED_FIELDS: dict[str, Any] = {"architecture": "xlnet", "positions": "relative", "embedding_norm": False}
+"""What every XLNet has in common, where it differs from the defaults of `EncoderConfig`."""
+
+FREE_FIELDS = (
+    *("vocab_size", "width", "layers", "heads", "inner_width", "max_positions", "segments", "pad_id"),
+    *("activation", "norm_eps", "init_std", "pooler", "max_distance", "memory", "reuse"),
+    *("dropout", "attention_dropout", "checkpoint_layers"),
+)
+"""What may differ between XLNets; every other field has its fixed value or its default."""
 _SETTINGS: dict[str, Any] = {**FIXED_FIELDS, "vocab_size": 32000, "segments": 3, "pooler": False, "pad_id": 5}
 _ATTENTION = "layer.{g}.rel_attn"
 
@@ -24,10 +35,16 @@ def _extra_config(config: EncoderConfig) -> dict[str, Any]:
     return {"clamp_len": config.max_distance or -1, "d_head": config.head_width, "untie_r": True}
 
 
+def _build(config: EncoderConfig) -> "Encoder":
+    from spanlab.encoder.xlnet.model import XLNetEncoder
+
+    return XLNetEncoder(config)
+
+
 XLNET = Architecture(
     name="xlnet",
     presets={"xlnet": _SETTINGS},
-    build=XLNetEncoder,
+    build=_build,
     pools_last_token=True,
     settings=FREE_FIELDS,
     hugging_face=HuggingFaceLayout(

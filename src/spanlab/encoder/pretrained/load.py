@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from spanlab.atomic_io import sha256_of
 from spanlab.config import AtLeast, Source, from_mapping, to_mapping
 from spanlab.encoder.architectures import ARCHITECTURES, TASK_HEADS, build_encoder
-from spanlab.encoder.config import EncoderConfig
+from spanlab.encoder.config import EncoderConfig, SpanBoundaryConfig
 from spanlab.encoder.elmo.character_cnn import CHARACTERS
 from spanlab.encoder.elmo.config import ElmoConfig
 from spanlab.encoder.elmo.model import ElmoEncoder
@@ -37,7 +37,6 @@ from spanlab.encoder.heads import (
     ReplacedTokenHead,
     SentencePairHead,
     SequenceHead,
-    SpanBoundaryConfig,
     SpanBoundaryHead,
     TokenHead,
 )

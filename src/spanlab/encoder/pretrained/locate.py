@@ -5,7 +5,7 @@ from itertools import islice
 from pathlib import Path
 
 from spanlab.errors import InputError, did_you_mean, nearest
-from spanlab.models import NAMES, WHAT_A_MODEL_IS, folder_of
+from spanlab.models import NAMES, WHAT_A_MODEL_IS, find_packaged, folder_of
 
 _HUB_ID = re.compile(r"^[\w-][\w.-]*(/[\w.-]+)?$")
 _MOST_NEIGHBOURS = 10_000
@@ -27,7 +27,7 @@ def locate_model(folder_or_id: str | Path, *, revision: str | None = None) -> Pa
         fix = "give a model folder" if folder.suffix in texts else "convert it with spanlab convert"
         raise InputError("this is a file, not a model folder", path=folder, fix=fix)
     near = _near_folder(folder)
-    hint = f" (did you mean '{near}'?)" if near is not None else did_you_mean(str(folder_or_id), NAMES)
+    hint = f" (did you mean '{near}'?)" if near is not None else did_you_mean(str(folder_or_id), _names())
     is_id = isinstance(folder_or_id, str) and _HUB_ID.match(folder_or_id) is not None
     has_owner = len(folder.parts) > 1
     if is_id and not (has_owner and folder.parent.is_dir()):
@@ -36,6 +36,10 @@ def locate_model(folder_or_id: str | Path, *, revision: str | None = None) -> Pa
     if is_id:
         fix += f"; '{folder.parent}' is a folder here, so the hub is not asked"
     raise InputError(f"no such model folder{hint}", path=folder, fix=fix)
+
+
+def _names() -> tuple[str, ...]:
+    return (*NAMES, *(model.name for model in find_packaged()))
 
 
 def _near_folder(folder: Path) -> Path | None:

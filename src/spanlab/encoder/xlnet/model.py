@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 from typing_extensions import override
 
+from spanlab.encoder.architectures.xlnet import FIXED_FIELDS, FREE_FIELDS
 from spanlab.encoder.batch import read_batch
 from spanlab.encoder.config import EncoderConfig
 from spanlab.encoder.embeddings import Embeddings
@@ -29,16 +30,6 @@ from spanlab.encoder.xlnet.attention_mask import content_mask, query_mask
 from spanlab.encoder.xlnet.block import Streams, TwoStreamBlock
 from spanlab.encoder.xlnet.relative_attention import RelativeAttention, RelativeContext, distance_table
 from spanlab.errors import ConfigError, InputError
-
-FIXED_FIELDS: dict[str, Any] = {"architecture": "xlnet", "positions": "relative", "embedding_norm": False}
-"""What every XLNet has in common, where it differs from the defaults of `EncoderConfig`."""
-
-FREE_FIELDS = (
-    *("vocab_size", "width", "layers", "heads", "inner_width", "max_positions", "segments", "pad_id"),
-    *("activation", "norm_eps", "init_std", "pooler", "max_distance", "memory", "reuse"),
-    *("dropout", "attention_dropout", "checkpoint_layers"),
-)
-"""What may differ between XLNets; every other field has its fixed value or its default."""
 
 
 @dataclass(frozen=True, kw_only=True)
