@@ -76,14 +76,22 @@ def test_tokenizers_and_corpora_are_made_without_torch(tmp_path: Path) -> None:
 
 def test_a_prediction_loads_neither_sharding_nor_compiling(tmp_path: Path) -> None:
     """Each task of the model in the box, and a model of each task: heads are laid out and filled in several ways."""
-    row = {"id": "1", "text": "Anna met Bo in Delft. She left.", "question": "Where?", "context": "Anna is in Delft."}
+    row: dict[str, object] = {
+        "id": "1",
+        "text": "Anna sold the flour. Delft bought it.",
+        "question": "Where?",
+        "context": "Anna is in Delft.",
+    }
     row |= {"text_a": "A ship.", "text_b": "A boat.", "source": "A ship sails."}
+    row |= {"entities": [{"start": 0, "end": 4, "label": "PER"}, {"start": 21, "end": 26, "label": "LOC"}]}
     (tmp_path / "in.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
+    labels = json.dumps(row).replace('"PER"', '"person"').replace('"LOC"', '"place"')
+    (tmp_path / "small.jsonl").write_text(labels + "\n", encoding="utf-8")
     commands = [["predict", "reader", "--input", "in.jsonl", "--task", "all"]]
     models = sorted(folder for folder in (DATA / "tasks").iterdir() if (folder / "spanlab.json").is_file())
     single = [folder for folder in models if folder.name not in {"added", "multitask"}]
     assert len(single) > 5
-    commands += [["predict", str(folder), "--input", "in.jsonl"] for folder in single]
+    commands += [["predict", str(folder), "--input", "small.jsonl"] for folder in single]
     check_imports(commands, _MODEL, tmp_path)
 
 
