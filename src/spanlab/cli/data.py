@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from spanlab.cli.messages import name_options
 from spanlab.cli.options import ColumnsOption, QuietOption, TagSchemeOption, TaskArgument, split_columns
 from spanlab.cli.output import note, print_json, print_table
 from spanlab.cli.progress import InputProgress
@@ -121,4 +122,5 @@ def _print_report(report: "DataReport", *, show_all: bool) -> None:
 
 def _line(path: str, finding: "Finding") -> str:
     location = path if finding.line is None else f"{path}:{finding.line}"
-    return f"{location}: {finding.kind}: {finding.cause}" + (f"; {finding.fix}" if finding.fix else "")
+    line = f"{location}: {finding.kind}: {finding.cause}" + (f"; {finding.fix}" if finding.fix else "")
+    return name_options(line, {"--columns", "--tag-scheme"})

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from spanlab.cli.messages import name_options
 from spanlab.cli.options import ColumnsOption, DeviceOption, ModelArgument, QuietOption, split_columns
 from spanlab.cli.output import note
 from spanlab.cli.progress import InputProgress
@@ -157,7 +158,7 @@ class _Skipped:
 
     def _list(self) -> None:
         for error in self._first:
-            note(f"spanlab: skipped: {error}")
+            note(name_options(f"spanlab: skipped: {error}", {"--columns"}))
 
     def conclude(self) -> None:
         """List the errors and end with exit code 2, if there are any."""

@@ -12,8 +12,7 @@ REPAIRABLE = "repair it with spanlab data check TASK FILE --fix OUT"
 DROPPABLE = "or drop such examples with data.bad_rows=drop"
 """What fine-tuning can do about any problem of a row."""
 MISSING_FIELD = "missing field"
-_LISTS = {"spans", "clusters", "entities", "relations", "answers", "sentences", "labels"}
-_FIELDS = {*_LISTS, "id", "text", "text_a", "text_b", "question", "context", "source", "target", "summary", "label"}
+_FIELDS = {"id", "text", "text_a", "text_b", "question", "context", "source", "target", "summary", "label"}
 """Names that mean what they say, and are not suggested for another field."""
 
 
@@ -42,8 +41,7 @@ def missing_field(row: Row, name: str) -> Problem:
     """A field that the row does not have; in a table, a column under another name."""
     if not row.columns:
         cause, fix = f"the field '{name}' is missing", f'write "{name}": "…"'
-        kind: type = list if name in _LISTS else str
-        others = [key for key, value in row.values.items() if isinstance(value, kind) and key not in _FIELDS]
+        others = [key for key, value in row.values.items() if isinstance(value, str) and key not in _FIELDS]
         if row.line is not None and others:
             cause += f"; the keys are {', '.join(key[:40] for key in list(row.values)[:8])}"
             fix += f", or name its key, such as data.columns={(nearest(name, others) or others[0])[:40]}:{name}"
