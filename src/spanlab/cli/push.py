@@ -1,6 +1,7 @@
 """`spanlab push`: upload a model folder to the Hugging Face hub."""
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -23,7 +24,7 @@ def push(
     """
     from spanlab.inference.push import push_model
 
-    if not (quiet or sys.stderr.isatty()):  # on a terminal the hub's client draws its bars
+    if Path(model).is_dir() and not (quiet or sys.stderr.isatty()):  # on a terminal the hub's client draws its bars
         note(f"push: uploading {model} to {repository}")
     bars = sys.stderr.isatty() and not quiet
     address = push_model(model, repository, private=private, message=message, bars=bars)
