@@ -217,7 +217,7 @@ def test_quiet_shows_nothing(
 
 ON_A_TERMINAL = [
     ("data", "check", "ner", "in.jsonl"),
-    ("tokenizer", "train", "text.txt", "--type", "wordpiece", "--vocab-size", "60", "--out", "tokenizer"),
+    ("tokenizer", "train", "text.txt", "--type", "wordpiece", "--vocab-size", "60", "--lowercase", "--out", "t"),
 ]
 
 
