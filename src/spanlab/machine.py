@@ -1,6 +1,5 @@
 """What this machine has: versions, devices, measured matrix speed, disk, memory, extras, access to the hub."""
 
-import importlib.metadata
 import importlib.util
 import math
 import os
@@ -256,9 +255,11 @@ class PeakRate:
 
 
 def _version(distribution: str) -> str | None:
+    from importlib import metadata  # imports the parts of `email`, which every command would wait for
+
     try:
-        return importlib.metadata.version(distribution)
-    except importlib.metadata.PackageNotFoundError:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
         return None
 
 

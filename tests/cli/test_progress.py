@@ -169,3 +169,77 @@ def test_a_bar_counts_inputs_on_a_terminal(monkeypatch: pytest.MonkeyPatch, caps
     assert "/100" in printed.err
     assert "inputs/s" in printed.err
     assert printed.out == ""
+
+
+def test_stages_have_counts_of_their_own(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    now = 1000.0
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: now))
+    with progress.InputProgress("tokenizer train", None, unit="MB") as shown:
+        shown.begin("reading", 400.0)
+        for _ in range(4):
+            now += 20.0
+            shown.advance(100.0)
+        now += 20.0
+        shown.begin("training the vocabulary")
+    assert capsys.readouterr().err.splitlines() == [
+        "tokenizer train: reading  200/400 (50%)  5.0 MB/s  0:00:40 left",
+        "tokenizer train: reading  400/400 (100%)  5.0 MB/s  0:00:00 left",
+    ]
+
+
+def test_a_stage_without_a_count_is_told_of(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = 1000.0
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: now))
+    with progress.InputProgress("convert", None) as shown:
+        shown.begin("reading")
+        now += 40.0
+        shown.begin("writing")
+    assert capsys.readouterr().err == "convert: writing\n"
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_quiet_shows_nothing(
+    terminal: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = 1000.0
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: now))
+    if terminal:
+        for name, value in (("FORCE_COLOR", "1"), ("TTY_COMPATIBLE", "1"), ("TERM", "xterm")):
+            monkeypatch.setenv(name, value)
+    with progress.InputProgress("predict", 10, quiet=True) as shown:
+        for _ in range(10):
+            now += 40.0
+            shown.advance(1)
+    assert capsys.readouterr().err == ""
+
+
+ON_A_TERMINAL = [
+    ("data", "check", "ner", "in.jsonl"),
+    ("tokenizer", "train", "text.txt", "--type", "wordpiece", "--vocab-size", "60", "--lowercase", "--out", "t"),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arguments", ON_A_TERMINAL, ids=lambda arguments: arguments[0])
+@pytest.mark.parametrize("quiet", [False, True])
+def test_commands_draw_bars_on_a_terminal_alone(arguments: tuple[str, ...], quiet: bool, tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_text('{"text": "Anna", "spans": []}\n' * 200, encoding="utf-8")
+    (tmp_path / "text.txt").write_text("A sentence about the sea.\n" * 50, encoding="utf-8")
+    given = [*arguments, *(["--quiet"] if quiet else [])]
+    screen, terminal = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "120", "PYTHONPATH": os.pathsep.join(sys.path)}
+    outcome = subprocess.run(
+        [sys.executable, "-m", "spanlab", *given],
+        stdout=subprocess.PIPE,
+        stderr=terminal,
+        cwd=tmp_path,
+        env=environment,
+        check=False,
+    )
+    os.close(terminal)
+    shown = read_all(screen)
+    assert outcome.returncode == 0, shown
+    assert b"\x1b" not in outcome.stdout
+    assert ("━" in shown) is not quiet

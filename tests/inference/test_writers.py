@@ -194,7 +194,7 @@ def test_whatever_names_hold_the_graph_is_valid(name: str, label: str) -> None:
 
 def test_formats_are_found_for_their_tasks() -> None:
     for row in FORMATS:
-        assert (row.record is None) != (row.write is None), row.name
+        assert sum(way is not None for way in (row.record, row.write, row.binary)) == 1, row.name
         assert find_format(row.name, (row.tasks or ("classification",))[0]) is row
     with pytest.raises(InputError, match=r"--redact is for ner, and the task is qa; use --format json, text, squad"):
         find_format("redacted", "qa", option="--redact")

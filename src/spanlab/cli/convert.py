@@ -6,7 +6,9 @@ from typing import Annotated
 import typer
 
 from spanlab.atomic_io import check_new_folder, staged_folder
+from spanlab.cli.options import QuietOption
 from spanlab.cli.output import note, print_json
+from spanlab.cli.progress import InputProgress
 from spanlab.errors import InputError, did_you_mean
 from spanlab.models import NAMES, WHAT_A_MODEL_IS
 
@@ -23,6 +25,7 @@ def convert(
         typer.Option(metavar="NAME", help="Write only the tasks that were added to this model of `spanlab models`."),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Write into a folder that is not empty.")] = False,
+    quiet: QuietOption = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Convert a checkpoint of another program to a model folder with safetensors, or a model to compact weights.
@@ -50,12 +53,22 @@ def convert(
         _check_base(base, source, compact=compact)
     if tokenizer is not None and not tokenizer.is_dir():
         raise InputError("no such tokenizer folder", path=tokenizer)
-    if Path(source).is_file():
-        model = read_spanbert_release(Path(source))
-        with staged_folder(out) as new:
-            save_model(new, model.encoder, model.heads, tokenizer_folder=tokenizer, compact=compact)
-    else:
-        model = convert_folder(locate_model(source), out, tokenizer_folder=tokenizer, compact=compact, base=base)
+    with InputProgress("convert", None, quiet=quiet) as progress:
+        progress.begin("reading")
+        if Path(source).is_file():
+            model = read_spanbert_release(Path(source))
+            progress.begin("writing")
+            with staged_folder(out) as new:
+                save_model(new, model.encoder, model.heads, tokenizer_folder=tokenizer, compact=compact)
+        else:
+            model = convert_folder(
+                locate_model(source),
+                out,
+                tokenizer_folder=tokenizer,
+                compact=compact,
+                base=base,
+                on_writing=lambda: progress.begin("writing"),
+            )
     if as_json:
         print_json({"folder": str(out), "heads": sorted(model.heads), "unexpected": list(model.report.unexpected)})
         return

@@ -5,8 +5,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spanlab.cli.options import ColumnsOption, TagSchemeOption, TaskArgument, split_columns
+from spanlab.cli.messages import name_options
+from spanlab.cli.options import ColumnsOption, QuietOption, TagSchemeOption, TaskArgument, split_columns
 from spanlab.cli.output import note, print_json, print_table
+from spanlab.cli.progress import InputProgress
 from spanlab.errors import InputError
 
 if TYPE_CHECKING:
@@ -38,6 +40,7 @@ def check(
         Path | None, typer.Option(help="Write the valid and the repaired examples to this file, as JSON lines.")
     ] = None,
     show_all: Annotated[bool, typer.Option("--all", help=f"Print every problem, not only the first {_SHOWN}.")] = False,
+    quiet: QuietOption = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
     """List every problem of a labelled file with its line, and a summary.
@@ -48,13 +51,18 @@ def check(
     """
     from spanlab.tasks.checking import check_file, fix_file
     from spanlab.tasks.config import TaskDataConfig
+    from spanlab.tasks.formats.reading import count_rows
     from spanlab.tasks.table import find_task
     from spanlab.text import Tokenizer
 
     task_class = find_task(task)
     settings = TaskDataConfig(columns=split_columns(columns), tag_scheme=tag_scheme, length=length)
     loaded = None if tokenizer is None else Tokenizer.load(tokenizer)
-    report = check_file(task_class, file, settings, train=train, tokenizer=loaded)
+    total = None if quiet else count_rows(file, task_class.shape, settings.columns)
+    with InputProgress("data check", total, unit="examples", quiet=quiet) as progress:
+        report = check_file(
+            task_class, file, settings, train=train, tokenizer=loaded, on_row=lambda: progress.advance(1)
+        )
     fixed = None if fix is None else fix_file(task_class, file, settings, fix)
     if as_json:
         result = report.to_dict()
@@ -114,4 +122,5 @@ def _print_report(report: "DataReport", *, show_all: bool) -> None:
 
 def _line(path: str, finding: "Finding") -> str:
     location = path if finding.line is None else f"{path}:{finding.line}"
-    return f"{location}: {finding.kind}: {finding.cause}" + (f"; {finding.fix}" if finding.fix else "")
+    line = f"{location}: {finding.kind}: {finding.cause}" + (f"; {finding.fix}" if finding.fix else "")
+    return name_options(line, {"--columns", "--tag-scheme"})

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from spanlab.atomic_io import open_atomically
-from spanlab.cli.options import ColumnsOption, DeviceOption, ModelArgument, split_columns
+from spanlab.cli.options import ColumnsOption, DeviceOption, ModelArgument, QuietOption, split_columns
 from spanlab.cli.output import note
 from spanlab.cli.progress import InputProgress
 from spanlab.errors import InputError
@@ -20,6 +20,7 @@ def embed(
     batch_tokens: Annotated[int, typer.Option(min=1, help="Maximum tokens per batch.")] = 16384,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output file.")] = False,
     device: DeviceOption = "auto",
+    quiet: QuietOption = False,
 ) -> None:
     """Write a unit vector for every text: the mean over its tokens. The dot product of two is their cosine similarity.
 
@@ -37,7 +38,7 @@ def embed(
         raise InputError("file exists", path=output, fix="use --overwrite")
     texts = read_unlabelled(Classification, source, split_columns(columns))
     predictor = load(model, device=device)
-    with InputProgress("embed", len(texts)) as progress:
+    with InputProgress("embed", len(texts), quiet=quiet) as progress:
         vectors = predictor.encode(
             [example.text for example in texts.examples], batch_tokens=batch_tokens, progress=progress.advance
         )
@@ -45,4 +46,5 @@ def embed(
         # np.save writes through a buffer of C's, which loses the error of a full disk.
         np.lib.format.write_array_header_1_0(file, np.lib.format.header_data_from_array_1_0(vectors))
         file.write(np.ascontiguousarray(vectors).data)
-    note(f"{output}: {vectors.shape[0]} vectors with {vectors.shape[1]} dimensions")
+    if not quiet:
+        note(f"{output}: {vectors.shape[0]} vectors with {vectors.shape[1]} dimensions")

@@ -4,7 +4,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spanlab.cli.options import ColumnsOption, DeviceOption, ModelArgument, TagSchemeOption, split_columns
+from spanlab.cli.options import (
+    ColumnsOption,
+    DeviceOption,
+    ModelArgument,
+    QuietOption,
+    TagSchemeOption,
+    split_columns,
+)
 from spanlab.cli.output import note, print_json, print_table
 from spanlab.cli.progress import InputProgress
 
@@ -22,6 +29,7 @@ def evaluate(
         int | None, typer.Option(min=1, help="Beam size of a model that generates; default: that of its training.")
     ] = None,
     device: DeviceOption = "auto",
+    quiet: QuietOption = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the scores as JSON.")] = False,
 ) -> None:
     """Score a model on a labelled file, with the same code that predicts.
@@ -35,7 +43,7 @@ def evaluate(
     predictor = load(model, device=device, beams=beams)
     settings = TaskDataConfig(columns=split_columns(columns), tag_scheme=tag_scheme)
     shape = predictor.model.tasks[predictor.model.name_of(task)].shape
-    with InputProgress("evaluate", count_rows(data, shape, settings.columns)) as progress:
+    with InputProgress("evaluate", count_rows(data, shape, settings.columns), quiet=quiet) as progress:
         scores = predictor.evaluate(data, task=task, data=settings, progress=progress.advance)
     print_scores(scores, as_json=as_json)
 

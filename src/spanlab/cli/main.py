@@ -7,7 +7,7 @@ stdout. Modules named here must import quickly: torch, tokenizers and the like a
 import errno
 import sys
 import warnings
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 import typer.main
@@ -41,6 +41,7 @@ from spanlab.cli import (
     serve,
     tokenizer,
 )
+from spanlab.cli.ending import quick_ending
 from spanlab.cli.messages import explain_usage, find_command, in_words_of
 from spanlab.cli.options import list_names
 from spanlab.cli.streams import prepare_streams
@@ -125,6 +126,11 @@ def _show_warning(
 
 def main() -> None:
     """Run the command line and exit with its code."""
+    with quick_ending(sys.argv[1:]):
+        _run()
+
+
+def _run() -> NoReturn:
     prepare_streams()
     warnings.showwarning = _show_warning
     try:

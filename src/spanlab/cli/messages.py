@@ -7,7 +7,7 @@ where a command has an option for one, `in_words_of` names the option.
 
 import inspect
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
@@ -122,6 +122,11 @@ def in_words_of(command: TyperCommand | None, message: str) -> str:
     options = {known for parameter in command.params for known in parameter.opts} if command is not None else set()
     if command is not None and not any(parameter.name == "overrides" for parameter in command.params):
         message = message.replace(DROPPABLE, _KEEP_VALID)
+    return name_options(message, options)
+
+
+def name_options(message: str, options: Collection[str]) -> str:
+    """A message with settings named as those of the options that there are for them."""
     for setting, option in _OPTION_OF_SETTING.items():
         if option in options:
             message = message.replace(f"{setting}=", f"{option} ").replace(setting, option)

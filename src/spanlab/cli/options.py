@@ -26,6 +26,7 @@ TagSchemeOption = Annotated[
     typer.Option(help="Scheme of the tags in CoNLL columns; auto: told by the tags.", case_sensitive=False),
 ]
 DeviceOption = Annotated[Literal["auto", "cpu", "cuda", "mps"], typer.Option(help="Device to run on.")]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress, only what is wrong.")]
 Budget = Annotated[
     str | None, typer.Option("--budget", help="Time for the run, such as 20m or 1.5h: sets its number of steps.")
 ]

@@ -1,40 +1,47 @@
 """`spanlab predict`: the results of a model for a file or for standard input."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from spanlab.cli.options import ColumnsOption, DeviceOption, ModelArgument, split_columns
+from spanlab.cli.messages import name_options
+from spanlab.cli.options import ColumnsOption, DeviceOption, ModelArgument, QuietOption, split_columns
 from spanlab.cli.output import note
 from spanlab.cli.progress import InputProgress
 from spanlab.errors import InputError
-from spanlab.inference.writers import OutputFormat, add_clusters, find_format, write_beside
+from spanlab.inference.writers import FORMATS, OutputFormat, add_clusters, find_format, format_of_file, write_beside
 
 if TYPE_CHECKING:
     from spanlab.inference.output_file import OutputFile
     from spanlab.inference.predictor import PredictedPortion, Predictor
     from spanlab.tasks.formats.row import Row
 
+_LISTED = 50
 _TRIPLES = {".csv": "triples-csv", ".nt": "triples-nt"}
 
 
 def predict(
     model: ModelArgument,
     source: Annotated[
-        str, typer.Option("--input", help="File in a training format, labels optional; - reads JSON lines from stdin.")
+        str,
+        typer.Option(
+            "--input", help="File in a training format, labels optional; - reads stdin: JSON lines, or a text a line."
+        ),
     ] = "-",
-    output: Annotated[Path | None, typer.Option(help="Write the results here, as JSON lines by default.")] = None,
+    output: Annotated[
+        Path | None, typer.Option(help="Write the results here, in the format that the name says.")
+    ] = None,
     format_: Annotated[
         str | None,
         typer.Option(
             "--format",
-            help="json, text, html; ner: redacted, conll2003; coref: resolved, conll2012; qa: squad; relation: "
-            "triples-csv, triples-nt.",
-            show_default="json to files, text to the terminal",
+            help="json, text, html, csv, tsv, parquet; ner: redacted, conll2003, brat; coref: resolved, conll2012, "
+            "brat; qa: squad; relation: triples-csv, triples-nt, brat.",
+            show_default="by the name of the output; text to the terminal",
         ),
     ] = None,
     task: Annotated[
@@ -54,13 +61,21 @@ def predict(
     ] = None,
     coref: Annotated[str | None, typer.Option(help="Coreference model that joins the entities of --triples.")] = None,
     html: Annotated[Path | None, typer.Option("--html", help="Also write a page with every result drawn.")] = None,
+    skip_errors: Annotated[
+        bool, typer.Option("--skip-errors", help="Leave out examples with errors, list them, and exit with 2.")
+    ] = False,
+    quiet: QuietOption = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object for each input.")] = False,
 ) -> None:
     """Predict every example of a file, in order.
 
-    An output is FILE.partial until it is complete; --resume continues one that was stopped.
+    An output is FILE.partial until it is complete; --resume continues one that was stopped. Its name says its format:
+    .jsonl, .txt, .csv, .tsv, .parquet, .html; .conll (entities, coreference), .ann (brat, with the texts in a .txt),
+    .nt (relations).
 
-    Example: spanlab predict run --input texts.txt --json
+    Examples:
+      spanlab predict run --input texts.txt --json
+      spanlab predict run --input reviews.csv --columns body:text --output labels.csv --skip-errors
     """
     from spanlab.inference.load import load
     from spanlab.inference.output_file import describe_maker
@@ -70,28 +85,31 @@ def predict(
 
     with _open_output(output, resume=resume, overwrite=overwrite) as file:
         predictor = load(model, device=device)
-        joint = task is not None and (task == "all" or "," in task)
-        names = predictor.model.names_of(task.split(",") if task is not None and "," in task else task)
-        if task == "all":
-            names = predictor.names_for_file(source)
+        names, joint = _choose_tasks(predictor, task, source)
         if engine == "ray" and joint:
             raise InputError("--engine ray predicts one task at a time", fix=f"use --task {names[0]}")
         task_name = "several" if joint else predictor.model.tasks[names[0]].name
         output_format = _choose_format(task_name, output, format_, redact=redact, resolve=resolve)
-        beside = _choose_triples(task_name, triples, coref, resume=resume, overwrite=overwrite)
-        page = _choose_page(html, resume=resume, overwrite=overwrite)
+        beside = [
+            *_choose_texts(output_format, output, overwrite=overwrite),
+            *_choose_triples(task_name, triples, coref, resume=resume, overwrite=overwrite),
+            *_choose_page(html, resume=resume, overwrite=overwrite),
+        ]
         shape = joint_shape([predictor.model.tasks[name].shape for name in names])
         column_names = split_columns(columns) or _remembered_columns(predictor, source, names)
         rows = read_rows(source, shape, column_names)
         if task == "all":
             rows = map(row_with_context, rows)
+        skipped = _Skipped(source)
+        if skip_errors:
+            rows = skipped.leave_out(rows, predictor, names)
         if file is not None:
-            resumable = output_format.record is not None and beside is None and page is None
+            resumable = output_format.record is not None and not beside
             made_by = describe_maker(predictor, names, output_format.name, batch_tokens)
             file.begin(made_by, model, resumable=resumable)
             rows = file.skip_done(rows)
         total, first = count_rows(source, shape, column_names), 0 if file is None else file.done
-        with InputProgress("predict", total, first) as progress:
+        with InputProgress("predict", total, first, quiet=quiet) as progress:
             if engine == "ray":
                 portions = _predict_on_ray(model, names[0], rows, progress, batch_tokens, device, first, workers)
             else:
@@ -100,17 +118,64 @@ def predict(
                 )
                 portions = portions if joint else (portion.of_task(names[0]) for portion in portions)
             results: Any = _flat(portions) if file is None else file.keep_portions(portions)
-            if beside is not None and triples is not None:
-                results = add_clusters(results, load(coref, device=device)) if coref is not None else results
-                results = write_beside(beside, results, triples)
-            if page is not None and html is not None:
-                results = write_beside(page, results, html)
+            if coref is not None:
+                results = add_clusters(results, load(coref, device=device))
+            for other_format, path in beside:
+                results = write_beside(other_format, results, path)
             if file is None:
                 _print(output_format.texts(results, readable=not as_json and format_ is None), progress)
             else:
                 count = file.write(output_format, results)
-        if file is not None:
+        if file is not None and not quiet:
             note(f"{output}: {count:,} results")
+    skipped.conclude()
+
+
+class _Skipped:
+    """The errors of examples that are left out; told together at the end, so that no results are between them."""
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._first: list[InputError] = []
+        self._count = 0
+
+    def leave_out(
+        self, rows: "Iterable[Row | InputError]", predictor: "Predictor", tasks: Sequence[str]
+    ) -> "Iterator[Row]":
+        """The rows without errors; raises where there are none."""
+        usable = 0
+        for row in predictor.predictable_rows(rows, tasks=tasks, on_error=self._add):
+            usable += 1
+            yield row
+        if not usable:
+            self._list()
+            raise InputError(f"all {self._count:,} examples have errors", path=self._source, fix="correct those above")
+
+    def _add(self, error: InputError) -> None:
+        self._count += 1
+        if len(self._first) < _LISTED:
+            self._first.append(error)
+
+    def _list(self) -> None:
+        for error in self._first:
+            note(name_options(f"spanlab: skipped: {error}", {"--columns"}))
+
+    def conclude(self) -> None:
+        """List the errors and end with exit code 2, if there are any."""
+        if not self._count:
+            return
+        self._list()
+        more = f", the first {_LISTED} of which are listed" if self._count > _LISTED else ""
+        note(f"spanlab: {self._source}: {self._count:,} examples were left out{more}")
+        raise typer.Exit(2)
+
+
+def _choose_tasks(predictor: "Predictor", task: str | None, source: str) -> tuple[tuple[str, ...], bool]:
+    """The names of the tasks, and whether their results are together in one record."""
+    if task == "all":
+        return predictor.names_for_file(source), True
+    several = task is not None and "," in task
+    return predictor.model.names_of(task.split(",") if task is not None and several else task), several
 
 
 @contextmanager
@@ -174,25 +239,42 @@ def _print(texts: Iterator[str], progress: InputProgress) -> None:
 
 
 def _choose_format(task: str, output: Path | None, name: str | None, *, redact: bool, resolve: bool) -> OutputFormat:
-    """The format that the options ask for; by default JSON lines, and CoNLL-2012 for coreference to a .conll file."""
+    """The format that the options ask for, or else the name of the output."""
     if sum((name is not None, redact, resolve)) > 1:
         raise InputError("--format, --redact and --resolve exclude each other", fix="give one of them")
     if redact:
         return find_format("redacted", task, option="--redact")
     if resolve:
         return find_format("resolved", task, option="--resolve")
-    to_conll = task == "coref" and output is not None and output.suffix == ".conll"
-    return find_format(name or ("conll2012" if to_conll else "json"), task)
+    is_file = output is not None and output != Path("-")
+    chosen = find_format(name, task) if name else format_of_file(output, task) if is_file and output else FORMATS[0]
+    if not is_file and (chosen.binary or chosen.beside):
+        raise InputError(f"--format {chosen.name} is written to a file", fix="name it by --output")
+    return chosen
+
+
+def _choose_texts(
+    output_format: OutputFormat, output: Path | None, *, overwrite: bool
+) -> Iterator[tuple[OutputFormat, Path]]:
+    """The format and the name of the second file of a format that needs one."""
+    if output_format.beside is None or output is None:
+        return
+    path = output.with_suffix(".txt")
+    if path == output:
+        raise InputError("the texts are written beside it as .txt", path=output, fix="use a name that ends in .ann")
+    if path.exists() and not overwrite:
+        raise InputError("file exists", path=path, fix="use --overwrite, or choose another --output")
+    yield OutputFormat(f"{output_format.name} texts", output_format.tasks, write=output_format.beside), path
 
 
 def _choose_triples(
     task: str, triples: Path | None, coref: str | None, *, resume: bool, overwrite: bool
-) -> OutputFormat | None:
-    """The format of `--triples`; raises before anything is computed if triples cannot be written."""
+) -> Iterator[tuple[OutputFormat, Path]]:
+    """The format and file of `--triples`; raises before anything is computed if triples cannot be written."""
     if triples is None:
         if coref is not None:
             raise InputError("--coref joins the entities of triples", fix="add --triples FILE.csv or FILE.nt")
-        return None
+        return
     if triples.suffix.lower() not in _TRIPLES:
         raise InputError(
             "triples are written as .csv or .nt", path=triples, fix="use a file name that ends in one of these"
@@ -202,15 +284,15 @@ def _choose_triples(
         raise InputError("--triples needs the results of all inputs", fix="leave out --resume")
     if triples.exists() and not overwrite:
         raise InputError("file exists", path=triples, fix="use another --triples, or --overwrite")
-    return beside
+    yield beside, triples
 
 
-def _choose_page(html: Path | None, *, resume: bool, overwrite: bool) -> OutputFormat | None:
-    """The format of `--html`; raises before anything is computed if the page cannot be written."""
+def _choose_page(html: Path | None, *, resume: bool, overwrite: bool) -> Iterator[tuple[OutputFormat, Path]]:
+    """The format and file of `--html`; raises before anything is computed if the page cannot be written."""
     if html is None:
-        return None
+        return
     if resume:
         raise InputError("--html needs the results of all inputs", fix="leave out --resume")
     if html.exists() and not overwrite:
         raise InputError("file exists", path=html, fix="use another --html, or --overwrite")
-    return find_format("html", "", option="--html")
+    yield find_format("html", "", option="--html"), html

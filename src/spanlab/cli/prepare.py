@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from spanlab.cli.options import QuietOption
 from spanlab.cli.output import note, print_json, print_table
+from spanlab.cli.progress import InputProgress
 from spanlab.models import NAMES
 
 if TYPE_CHECKING:
@@ -76,6 +78,7 @@ def prepare(
         ),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the corpus in the folder.")] = False,
+    quiet: QuietOption = False,
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Turn raw text into a prepared corpus: token shards with document, sentence and word boundaries.
@@ -111,7 +114,7 @@ def prepare(
     stdin = LookAhead(sys.stdin.buffer) if "-" in files else None
     plan = plan_preparation(files, config, file_format=file_format, stdin=stdin)
     _report_layout(plan)
-    manifest = _run(plan, loaded, out, workers, engine, overwrite)
+    manifest = _run(plan, loaded, out, workers, engine, overwrite, quiet)
     if names is not None:
         found = write_spans(PreparedCorpus.open(out), names)
         note(f"{len(names):,} names, found {found:,} times; masking.law=given masks them")
@@ -135,33 +138,17 @@ def _run(
     workers: int | None,
     engine: Literal["local", "ray"],
     overwrite: bool,
+    quiet: bool,
 ) -> "Manifest":
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TaskProgressColumn,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
     from spanlab.corpus.prepare import run as preparation
 
-    console = Console(stderr=True)
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
-        task = bar.add_task("preparing", total=plan.text_bytes)
+    with InputProgress("prepare", plan.text_bytes / 1e6, unit="MB", quiet=quiet) as progress:
+        done = 0
 
-        def show(progress: preparation.Progress) -> None:
-            tokens = progress.counts.tokens / 1e6
-            bar.update(task, completed=progress.text_bytes, description=f"preparing, {tokens:,.1f} M tokens")
+        def show(state: preparation.Progress) -> None:
+            nonlocal done
+            progress.advance((state.text_bytes - done) / 1e6)
+            done = state.text_bytes
 
         return preparation.run_preparation(
             plan, tokenizer=tokenizer, out=out, workers=workers, engine=engine, overwrite=overwrite, on_progress=show

@@ -3,6 +3,9 @@
 Evaluations and notes are printed as lines that stay.
 """
 
+import math
+import os
+import sys
 import time
 from collections import deque
 from collections.abc import Mapping
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
 _LINE_SECONDS = 30.0
 _LINE_SHARE = 0.05
 """Without a terminal, a line is printed after this time or this share of the steps, whichever comes first."""
+_REFRESH_SECONDS = 0.1
 _RECENT_SECONDS = 120.0
 """The time left follows from the steps of the last two minutes: long enough to include an evaluation."""
 
@@ -66,17 +70,23 @@ class TrainingProgress:
 class RunDisplay:
     """Callbacks of a run: `start` opens its progress display, `log` updates it, `close` ends it."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, quiet: bool = False) -> None:
+        """With `quiet`, nothing is shown."""
         self._progress: TrainingProgress | None = None
+        self._quiet = quiet
 
     def start(self, training: "Training[Any]", notes: tuple[str, ...]) -> None:
         """Show the start of a run and its notes."""
+        if self._quiet:
+            return
         self._progress = TrainingProgress(training.steps, training.progress.step).__enter__()
         for line in notes:
             self._progress.say(line)
 
     def log(self, record: "Record") -> None:
         """Show one record."""
+        if self._quiet:
+            return
         assert self._progress is not None, "records come after start"
         self._progress.log(record)
 
@@ -193,59 +203,91 @@ class _Lines:
 
 
 class InputProgress:
-    """Progress of predictions over `total` inputs (None: unknown), of which `first` were done before.
+    """Progress over `total` inputs, or other units (None: unknown), of which `first` were done before.
 
-    Without a terminal a line is printed every half minute, so short work prints none.
+    Without a terminal a line is printed every half minute, so short work prints none; with `quiet` nothing is.
     """
 
-    def __init__(self, verb: str, total: int | None, first: int = 0) -> None:
-        self._verb, self._total, self._first = verb, total, first
+    def __init__(
+        self, verb: str, total: float | None, first: int = 0, *, unit: str = "inputs", quiet: bool = False
+    ) -> None:
+        self._verb, self._total, self._first, self._unit, self._quiet = verb, total, first, unit, quiet
+        self._stage = ""
         self._done = float(first)
         self._bar: Progress | None = None
 
     def __enter__(self) -> Self:
-        from rich.console import Console
-
         self._start = self._printed_at = time.monotonic()
-        console = Console(stderr=True)
-        if console.is_terminal:
-            self._bar = self._new_bar(console)
+        self._shown_at = -math.inf
+        # `rich` is loaded for a terminal alone: it takes longer than many a command.
+        if not self._quiet and (sys.stderr.isatty() or os.environ.get("TTY_COMPATIBLE") == "1"):
+            from rich.console import Console
+
+            console = Console(stderr=True)
+            self._bar = self._new_bar(console) if console.is_terminal else None
         return self
 
     def _new_bar(self, console: "Console") -> "Progress":
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-        columns = (MofNCompleteColumn(), BarColumn(bar_width=24), TextColumn("{task.fields[rate]}"))
+        columns = (TextColumn("{task.fields[count]}"), BarColumn(bar_width=24), TextColumn("{task.fields[rate]}"))
         # Transient, so that results printed to the same terminal do not have bars between them.
         bar = Progress(*columns, TimeRemainingColumn(), console=console, transient=True, redirect_stdout=False)
-        self._task = bar.add_task(self._verb, total=self._total, completed=self._first, rate="")
+        self._task = bar.add_task(self._verb, total=self._total, completed=self._first, rate="", count=self._verb)
         bar.start()
         return bar
 
-    def advance(self, count: float) -> None:
-        """Show that so many more inputs are computed."""
-        self._done += count
-        now = time.monotonic()
-        rate = (self._done - self._first) / max(1e-9, now - self._start)
+    def begin(self, stage: str, total: float | None = None, *, unit: str | None = None) -> None:
+        """Start a stage of the work, with a count of its own; without a total it only says what is done."""
+        self._stage, self._total, self._first, self._done = stage, total, 0, 0.0
+        self._unit = unit or self._unit
+        self._start = time.monotonic()
+        self._shown_at = -math.inf
         if self._bar is not None:
+            self._bar.update(self._task, description=stage, total=total, completed=0)
+        self._show()
+
+    def advance(self, count: float) -> None:
+        """Show that so many more are done."""
+        self._done += count
+        self._show()
+
+    def _show(self) -> None:
+        now = time.monotonic()
+        if self._bar is not None and now - self._shown_at >= _REFRESH_SECONDS:
+            self._shown_at = now
             self._bar.start()
-            self._bar.update(self._task, completed=self._done, rate=f"{rate:,.1f} inputs/s")
-        elif now - self._printed_at >= _LINE_SECONDS:
+            self._update(now)
+        elif self._bar is None and not self._quiet and now - self._printed_at >= _LINE_SECONDS:
             self._printed_at = now
-            note(f"{self._verb}: {self._describe(rate)}")
+            note(f"{self._verb}: {self._describe(self._rate(now))}")
+
+    def _rate(self, now: float) -> float:
+        return (self._done - self._first) / max(1e-9, now - self._start)
+
+    def _update(self, now: float) -> None:
+        assert self._bar is not None
+        total = "" if self._total is None else f"/{self._total:,.0f}"
+        count = f"{self._done:,.0f}{total}" if self._done or self._total is not None else ""
+        rate = f"{self._rate(now):,.1f} {self._unit}/s" if self._done else ""
+        shown = " ".join(part for part in (self._stage, count) if part)
+        self._bar.update(self._task, completed=self._done, count=shown or self._verb, rate=rate)
 
     def _describe(self, rate: float) -> str:
-        done = round(self._done)
+        done, stage = round(self._done), f"{self._stage}  " if self._stage else ""
         if self._total is None:
-            return f"{done:,} inputs  {rate:,.1f} inputs/s"
+            return f"{stage}{done:,} {self._unit}  {rate:,.1f} {self._unit}/s" if done or not stage else stage.strip()
         seconds = round(max(0.0, self._total - self._done) / max(1e-9, rate))
-        left = f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02} left"
-        return f"{done:,}/{self._total:,} ({self._done / max(1, self._total):.0%})  {rate:,.1f} inputs/s  {left}"
+        left = f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02} left" if done else "just begun"
+        share = self._done / max(1, self._total)
+        return f"{stage}{done:,}/{self._total:,.0f} ({share:.0%})  {rate:,.1f} {self._unit}/s  {left}"
 
     def hide(self) -> None:
         """Take the bar away until the next `advance`: something is printed."""
         if self._bar is not None:
+            self._update(time.monotonic())
             self._bar.stop()
+            self._shown_at = -math.inf
 
     def __exit__(
         self, error_type: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from spanlab.cli.options import parse_budget
+from spanlab.cli.options import QuietOption, parse_budget
 from spanlab.cli.output import note, print_json
 
 
@@ -23,6 +23,7 @@ def quickstart(
     ] = None,
     budget: Annotated[str, typer.Option("--budget", help="Approximate running time: 90s, 6m, 1.5h.")] = "6m",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Start over in the folder.")] = False,
+    quiet: QuietOption = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
 ) -> None:
     """Read a text with a finished model, continue pre-training on a text, and train and compare models of a new task.
@@ -39,11 +40,12 @@ def quickstart(
     if files and not text:
         raise typer.BadParameter(f"'{files[0]}' needs --text before it: --text {files[0]}")
     settings = QuickstartSettings(out=out, text=(*(text or ()), *(files or ())), budget=parse_budget(budget))
-    note(f"takes about {budget}; after an interruption, the same command continues where it stopped")
+    if not quiet:
+        note(f"takes about {budget}; after an interruption, the same command continues where it stopped")
     from spanlab.cli.quickstart_display import QuickstartDisplay, print_results
     from spanlab.quickstart.run import run_quickstart
 
-    display = QuickstartDisplay(with_results=not as_json)
+    display = QuickstartDisplay(with_results=not as_json, quiet=quiet)
     try:
         results = run_quickstart(settings, display, overwrite=overwrite)
     except (KeyboardInterrupt, SystemExit):
@@ -55,4 +57,5 @@ def quickstart(
         print_json(results.to_dict())
     else:
         print_results(out, results)
-    note(f"{duration(results.seconds)} in total; see {out / REPORT}")
+    if not quiet:
+        note(f"{duration(results.seconds)} in total; see {out / REPORT}")

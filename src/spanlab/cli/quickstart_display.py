@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
 from rich.table import Table
 from rich.text import Text
 from typing_extensions import override
@@ -29,9 +36,10 @@ _MARGIN = "  "
 class QuickstartDisplay(QuickstartEvents):
     """Shows the events of a quickstart, on terminals and in log files."""
 
-    def __init__(self, *, with_results: bool) -> None:
-        """`with_results`: show the results of a part as soon as it is done."""
-        self._console = Console(stderr=True, highlight=False)
+    def __init__(self, *, with_results: bool, quiet: bool = False) -> None:
+        """`with_results`: show the results of a part as soon as it is done; `quiet`: show nothing else."""
+        self._quiet = quiet
+        self._console = Console(stderr=True, highlight=False, quiet=quiet)
         self._results = Console(highlight=False, quiet=not with_results)
         self._run: RunDisplay | None = None
         self._bar: Progress | None = None
@@ -49,9 +57,15 @@ class QuickstartDisplay(QuickstartEvents):
     @override
     def progress(self, description: str, done: int, total: int | None) -> None:
         if self._bar is None:
-            columns = (TextColumn("  {task.description}"), BarColumn(bar_width=12), DownloadColumn())
+            columns = (
+                TextColumn("  {task.description}"),
+                BarColumn(bar_width=12),
+                DownloadColumn(),
+                TransferSpeedColumn(),
+                TimeRemainingColumn(),
+            )
             terminal = self._console.is_terminal
-            self._bar = Progress(*columns, console=self._console, transient=True, disable=not terminal)
+            self._bar = Progress(*columns, console=self._console, transient=True, disable=self._quiet or not terminal)
             self._bar.add_task(description)
             self._bar.start()
         self._bar.update(self._bar.task_ids[0], completed=done, total=total)
@@ -64,7 +78,7 @@ class QuickstartDisplay(QuickstartEvents):
     @override
     def run_begins(self, training: "Training[Any]", notes: tuple[str, ...]) -> None:
         self._stop_bar()
-        self._run = RunDisplay()
+        self._run = RunDisplay(quiet=self._quiet)
         self._run.start(training, notes)
 
     @override

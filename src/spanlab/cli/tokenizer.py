@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from spanlab.atomic_io import check_new_folder
+from spanlab.cli.options import QuietOption
 from spanlab.cli.output import print_json, print_table
+from spanlab.cli.progress import InputProgress
 
 if TYPE_CHECKING:
     from spanlab.text import Tokenizer
@@ -49,6 +51,7 @@ def train(
         int | None, typer.Option(help="Minimum count of a pair or word; 2, for unigram 1.", show_default=False)
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Write into a folder that is not empty.")] = False,
+    quiet: QuietOption = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Train a tokenizer on text files of any size; the same files give the same tokenizer.
@@ -70,9 +73,10 @@ def train(
         split_chinese=split_chinese,
         min_frequency=min_frequency,
     )
-    with _Progress() as progress:
-        texts = open_plain_files(files, progress.advance)
-        progress.size = texts.size
+    with InputProgress("tokenizer train", None, unit="MB", quiet=quiet) as progress:
+        reading = _Reading(progress)
+        texts = open_plain_files(files, reading.advance)
+        reading.size = texts.size
         tokenizer = train_tokenizer(texts, config)
     tokenizer.save(out)
     _print_result(tokenizer, out, as_json=as_json)
@@ -93,29 +97,18 @@ def _print_result(tokenizer: "Tokenizer", out: Path, *, as_json: bool) -> None:
         print_table((name, str(value)) for name, value in result.items())
 
 
-class _Progress:
-    """A progress line on stderr: the share of the files that is read, then the training."""
+class _Reading:
+    """Tells a progress display of the bytes that are read; the files may be read twice."""
 
-    def __init__(self) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
-
-        columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeElapsedColumn())
-        console = Console(stderr=True)
-        self._bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
-        self._task = self._bar.add_task("reading")
-        self.size, self._read = 0, 0
-
-    def __enter__(self) -> "_Progress":
-        self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
+    def __init__(self, progress: InputProgress) -> None:
+        self._progress = progress
+        self.size = self._read = 0
 
     def advance(self, size: int) -> None:
-        """Add bytes read; the files may be read twice."""
+        """Add bytes; after all of them the vocabulary is trained."""
+        if self._read % self.size == 0:
+            self._progress.begin("reading", self.size / 1e6)
         self._read += size
-        done = self._read % self.size or self.size
-        description = "training the vocabulary" if done == self.size else "reading"
-        self._bar.update(self._task, completed=done, total=self.size, description=description)
+        self._progress.advance(size / 1e6)
+        if self._read % self.size == 0:
+            self._progress.begin("training the vocabulary")

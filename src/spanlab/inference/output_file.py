@@ -186,9 +186,9 @@ class OutputFile:
                 yield result
 
         try:
-            for text in output_format.texts(counted()):
+            for piece in output_format.pieces(counted()):
                 self._start_file()
-                self._file.write(text.encode("utf-8", "backslashreplace"))
+                self._file.write(piece)
             self._start_file()
             self._file.flush()
             if not self._is_device:

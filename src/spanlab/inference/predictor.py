@@ -184,6 +184,27 @@ class Predictor:
         if unknown is None:
             _warn(tally)
 
+    def predictable_rows(
+        self,
+        rows: Iterable[Row | InputError],
+        *,
+        tasks: Sequence[str],
+        on_error: Callable[[InputError], None],
+    ) -> Iterator[Row]:
+        """The rows that can be predicted, each with an id that says where it was; the others' errors go to `on_error`.
+
+        A row without an id gets its index among all rows, so that results are told apart whatever is left out.
+        """
+        for index, row in enumerate(rows):
+            try:
+                usable = readable_row(row)
+                self.encode_rows([usable], tasks=tasks)
+            except InputError as error:
+                on_error(error)
+            else:
+                named = usable.values.get("id") is not None
+                yield usable if named else replace(usable, values={**usable.values, "id": str(index)})
+
     # ---- the three steps of a prediction, for callers that batch the windows of several inputs themselves
 
     def encode_rows(self, rows: Sequence[Row], *, tasks: Sequence[str]) -> "EncodedRows":

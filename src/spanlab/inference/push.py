@@ -9,14 +9,19 @@ MODEL_FILES = ("*.json", "*.safetensors", "*.txt", "*.model", "README.md", "gene
 """Patterns of the files of a model; other files in its folder are not given away."""
 
 
-def push_model(folder: str | Path, repository: str, *, private: bool, message: str) -> str:
-    """Create the repository if it does not exist and upload the folder in one commit; the URL of the commit."""
+def push_model(folder: str | Path, repository: str, *, private: bool, message: str, bars: bool = False) -> str:
+    """Create the repository if it does not exist and upload the folder in one commit; the URL of the commit.
+
+    `bars`: let the hub's client draw its progress on stderr.
+    """
     from huggingface_hub import HfApi
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+    from huggingface_hub.utils import disable_progress_bars, enable_progress_bars
 
     if not Path(folder).is_dir():
         raise InputError("no such model folder", path=folder)
     model_folder = locate_model(folder)
+    (enable_progress_bars if bars else disable_progress_bars)()
     api = HfApi()
     try:
         api.create_repo(repository, private=private, exist_ok=True)

@@ -13,6 +13,8 @@ item per result, to be written to a file or printed. A new format is a function 
 | conll2012 | coref | documents in the columns of CoNLL-2012 |
 | squad | qa | SQuAD's prediction file, `{id: answer}` |
 | html | all | one page with every result drawn on its text |
+| csv, tsv, parquet | all | a table: a row per result, the keys of the JSON as columns |
+| brat | ner, coref, relation | stand-off annotations, with the texts in a file beside |
 | triples-csv | relation | one row per relation, with its source; text that a spreadsheet would run is quoted |
 | triples-nt | relation | a graph in N-Triples: equal names of one type are one node, each relation has its source |
 
@@ -73,7 +75,7 @@ Record = dict[str, Any]
 
 
 class OutputFormat(NamedTuple):
-    """One row of the table: either `record`, for formats of one line per result, or `write`."""
+    """One row of the table: either `record`, for formats of one line per result, or `write`, or `binary`."""
 
     name: str
     tasks: tuple[str, ...]
@@ -82,6 +84,18 @@ class OutputFormat(NamedTuple):
     """The JSON object of a result; files of such lines can be resumed."""
     write: Callable[[Iterable[Any]], Iterator[str]] | None = None
     """The text of a stream of results: one item per result, perhaps with a header and a footer."""
+    suffixes: tuple[str, ...] = ()
+    """Of file names that ask for this format."""
+    binary: Callable[[Iterable[Any]], Iterator[bytes]] | None = None
+    """In place of `write`, for a format that is not text."""
+    beside: Callable[[Iterable[Any]], Iterator[str]] | None = None
+    """The text of a second file, NAME.txt, which the format needs beside the first."""
+
+    def pieces(self, results: Iterable[Any]) -> Iterator[bytes]:
+        """The content of a file."""
+        if self.binary is not None:
+            return self.binary(results)
+        return (text.encode("utf-8", "backslashreplace") for text in self.texts(results))
 
     def texts(self, results: Iterable[Any], *, readable: bool = False) -> Iterator[str]:
         """The text of results; with `readable`, records are `to_text_line` instead of JSON."""
@@ -94,21 +108,22 @@ class OutputFormat(NamedTuple):
 
 def to_json(value: object) -> str:
     """One line of JSON, numbers rounded to `DIGITS`; a NaN is an error, and half of a surrogate pair is escaped."""
-    text = json.dumps(_round(value), ensure_ascii=False, allow_nan=False)
+    text = json.dumps(round_numbers(value), ensure_ascii=False, allow_nan=False)
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def _round(value: object) -> object:
+def round_numbers(value: object) -> object:
+    """A plain value with its numbers rounded to `DIGITS`."""
     if isinstance(value, float):
-        return float(f"{_finite(value):.{DIGITS}g}")
+        return float(f"{finite(value):.{DIGITS}g}")
     if isinstance(value, Mapping):
-        return {key: _round(item) for key, item in value.items()}
+        return {key: round_numbers(item) for key, item in value.items()}
     if isinstance(value, tuple | list):
-        return [_round(item) for item in value]
+        return [round_numbers(item) for item in value]
     return value
 
 
-def _finite(number: float) -> float:
+def finite(number: float) -> float:
     """The number; raises where it is NaN or infinite, which no reader of results expects."""
     if not math.isfinite(number):
         raise RunError(f"a result holds the number {number}; the model's weights are damaged, or its training diverged")
@@ -122,7 +137,7 @@ def to_text_line(record: Record) -> str:
     for name, value in record.items():
         if name not in hidden:
             text = (
-                f"{_finite(value):.4f}"
+                f"{finite(value):.4f}"
                 if isinstance(value, float)
                 else value
                 if isinstance(value, str)
@@ -235,21 +250,22 @@ def write_triples_csv(results: "Iterable[RelationResult]") -> Iterator[str]:
     """A table with a header, one row per occurrence of a relation."""
     from spanlab.tasks.relation.triples import Triple, document_triples
 
-    yield _csv([[field.name for field in fields(Triple)]])
+    yield csv_lines([[field.name for field in fields(Triple)]])
     for result in results:
-        yield _csv(astuple(triple) for triple in document_triples(result, result.clusters))
+        yield csv_lines(astuple(triple) for triple in document_triples(result, result.clusters))
 
 
-def _csv(rows: Iterable[Iterable[object]]) -> str:
+def csv_lines(rows: Iterable[Iterable[object]]) -> str:
+    """Rows as CSV that no spreadsheet runs."""
     text = io.StringIO(newline="")
-    csv.writer(text).writerows([_cell(value) for value in row] for row in rows)
+    csv.writer(text).writerows([safe_cell(value) for value in row] for row in rows)
     return text.getvalue()
 
 
-def _cell(value: object) -> object:
+def safe_cell(value: object) -> object:
     """A cell that no spreadsheet runs: text that begins like a formula is quoted by an apostrophe, as OWASP advises."""
     if isinstance(value, float):
-        return _finite(value)
+        return finite(value)
     return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
 
 
@@ -278,7 +294,7 @@ def write_triples_nt(results: "Iterable[RelationResult]") -> Iterator[str]:
                     (f"<{_RDF}predicate>", relation),
                     (f"<{_RDF}object>", object_),
                     (_SOURCE, _literal(triple.source)),
-                    (_iri("score"), f'"{_finite(triple.score)}"^^{_DOUBLE}'),
+                    (_iri("score"), f'"{finite(triple.score)}"^^{_DOUBLE}'),
                 )
             ]
         yield "".join(lines)
@@ -297,18 +313,89 @@ def _literal(text: str) -> str:
     return f'"{text.translate(_ESCAPES)}"'
 
 
+def write_csv(results: "Iterable[Result | Mapping[str, Result]]") -> Iterator[str]:
+    """A table for spreadsheets."""
+    from spanlab.inference.tables import csv_table
+
+    return csv_table(results)
+
+
+def write_tsv(results: "Iterable[Result | Mapping[str, Result]]") -> Iterator[str]:
+    """A table separated by tabs."""
+    from spanlab.inference.tables import tsv_table
+
+    return tsv_table(results)
+
+
+def write_parquet(results: "Iterable[Result | Mapping[str, Result]]") -> Iterator[bytes]:
+    """A table with types."""
+    from spanlab.inference.tables import parquet_file
+
+    return parquet_file(results)
+
+
+def write_brat(results: "Iterable[NerResult | CorefResult | RelationResult]") -> Iterator[str]:
+    """What is marked in the texts."""
+    from spanlab.inference.brat import brat_annotations
+
+    return brat_annotations(results)
+
+
+def write_brat_texts(results: "Iterable[NerResult | CorefResult | RelationResult]") -> Iterator[str]:
+    """The texts themselves."""
+    from spanlab.inference.brat import brat_texts
+
+    return brat_texts(results)
+
+
+_MARKING = ("ner", "coref", "relation")
 FORMATS: tuple[OutputFormat, ...] = (
-    OutputFormat("json", (), record=full_record),
-    OutputFormat("text", (), write=write_text),
+    OutputFormat("json", (), record=full_record, suffixes=(".jsonl", ".ndjson", ".json")),
+    OutputFormat("text", (), write=write_text, suffixes=(".txt",)),
     OutputFormat("redacted", ("ner",), record=redacted_record),
     OutputFormat("resolved", ("coref",), record=resolved_record),
-    OutputFormat("conll2003", ("ner",), write=write_conll_2003),
-    OutputFormat("conll2012", ("coref",), write=write_conll_2012),
+    OutputFormat("conll2003", ("ner",), write=write_conll_2003, suffixes=(".conll", ".bio", ".iob2")),
+    OutputFormat("conll2012", ("coref",), write=write_conll_2012, suffixes=(".conll", ".v4_gold_conll")),
     OutputFormat("squad", ("qa",), write=write_squad),
-    OutputFormat("html", (), write=write_html),
+    OutputFormat("html", (), write=write_html, suffixes=(".html", ".htm")),
+    OutputFormat("csv", (), write=write_csv, suffixes=(".csv",)),
+    OutputFormat("tsv", (), write=write_tsv, suffixes=(".tsv",)),
+    OutputFormat("parquet", (), binary=write_parquet, suffixes=(".parquet",)),
+    OutputFormat("brat", _MARKING, write=write_brat, suffixes=(".ann",), beside=write_brat_texts),
     OutputFormat("triples-csv", ("relation",), write=write_triples_csv),
-    OutputFormat("triples-nt", ("relation",), write=write_triples_nt),
+    OutputFormat("triples-nt", ("relation",), write=write_triples_nt, suffixes=(".nt",)),
 )
+_NOT_WRITTEN = (
+    ".gz",
+    ".xz",
+    ".zst",
+    ".bz2",
+    ".zip",
+    ".xlsx",
+    ".xls",
+    ".ods",
+    ".arrow",
+    ".feather",
+    ".xml",
+    ".yaml",
+    ".pdf",
+)
+"""Suffixes that promise what is not written."""
+
+
+def format_of_file(path: Path, task: str) -> OutputFormat:
+    """The format that the name of an output asks for; JSON lines where it asks for none."""
+    suffix = path.suffix.lower()
+    rows = [row for row in FORMATS if suffix in row.suffixes]
+    for row in rows:
+        if not row.tasks or task in row.tasks:
+            return row
+    if rows or suffix in _NOT_WRITTEN:
+        tasks = ", ".join(name for row in rows for name in row.tasks)
+        cause = f"{suffix} is for {tasks}, and the task is {task}" if rows else f"{suffix} files are not written"
+        known = [name for row in FORMATS if not row.tasks or task in row.tasks for name in row.suffixes]
+        raise InputError(cause, path=path, fix=f"use {', '.join(known)}, or name the format with --format")
+    return FORMATS[0]
 
 
 def find_format(name: str, task: str, *, option: str = "--format") -> OutputFormat:
@@ -343,7 +430,7 @@ def write_beside(output_format: OutputFormat, results: Iterable[Any], path: Path
             yield result
 
     with open_atomically(path) as file:
-        for text in output_format.texts(recorded()):
-            file.write(text.encode("utf-8", "backslashreplace"))
+        for piece in output_format.pieces(recorded()):
+            file.write(piece)
             while written:
                 yield written.popleft()

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -88,12 +88,14 @@ def check_file(
     *,
     train: str | None = None,
     tokenizer: Tokenizer | None = None,
+    on_row: Callable[[], None] = lambda: None,
 ) -> DataReport:
     """Everything wrong with a file; with `train`, also overlap with it and labels it does not have."""
     rows: list[Row] = []
     good: list[Row] = []
     findings: list[Finding] = []
     for row in labelled_rows(task, path, data):
+        on_row()
         if isinstance(row, InputError):
             findings.append(Finding(line=row.line, kind="unreadable", cause=row.cause, fix=row.fix))
             continue

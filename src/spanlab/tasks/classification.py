@@ -162,7 +162,7 @@ class Classification(Task[ClassificationExample, ClassificationResult | LabelSet
     shape: ClassVar[FileShape] = FileShape(
         fields={
             "id": ("guid", "idx", "index"),
-            "text": ("sentence", "document", "text_a", "review", "content", "comment"),
+            "text": ("sentence", "document", "text_a", "review", "content", "comment", "body"),
             "label": ("class", "category", "sentiment"),
             "labels": ("classes", "categories", "tags"),
         },

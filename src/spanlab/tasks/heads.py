@@ -87,7 +87,7 @@ def squared_loss(predicted_K: Tensor, target_K: Tensor) -> ObjectiveLoss:
 
 def balanced_weights(counts: Sequence[int]) -> Tensor:
     """(L,) label weights in inverse proportion to their counts; their mean over the examples is 1."""
-    counts_L = torch.tensor(counts, dtype=torch.float32).clamp(min=1)
+    counts_L = torch.tensor(counts, dtype=torch.float32, device="cpu").clamp(min=1)
     return counts_L.sum() / (len(counts) * counts_L)
 
 
@@ -97,7 +97,7 @@ def log_prior(counts: Sequence[int]) -> Tensor:
     Where one candidate in hundreds has a label, a new head would otherwise spend its first epochs on learning that
     nearly all have none (the prior of Lin et al. 2017, for several labels).
     """
-    counts_L = torch.tensor(counts, dtype=torch.float32).clamp(min=0.5)
+    counts_L = torch.tensor(counts, dtype=torch.float32, device="cpu").clamp(min=0.5)
     return (counts_L / counts_L.max()).log()
 
 

@@ -21,7 +21,6 @@ from spanlab.tasks.adapters import TaskAdapters
 from spanlab.tasks.head import Encoded, Head
 from spanlab.tasks.sample import SampleBatch
 from spanlab.tasks.tensor_batch import TensorBatch
-from spanlab.training.distributed import full_tensor
 
 
 class MultiTaskNetwork(nn.Module):
@@ -107,6 +106,8 @@ class MultiTaskNetwork(nn.Module):
             for name in self.heads
             for metric, value in self.head(name).metrics(parts[name]).items()
         }
+        from spanlab.training.sharding import full_tensor  # seconds of import that only training needs
+
         # Between steps a sharded parameter is distributed over all processes, so all of them gather it.
         trained = {name: full_tensor(self.log_variances[name]) for name in self.log_variances if parts[name].count}
         return metrics | {f"weight.{name}": self.weights[name] * torch.exp(-s).item() for name, s in trained.items()}

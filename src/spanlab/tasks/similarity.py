@@ -128,8 +128,8 @@ class Similarity(Task[SimilarityExample, SimilarityResult | PairLabelResult]):
     shape: ClassVar[FileShape] = FileShape(
         fields={
             "id": ("guid", "idx", "index"),
-            "text_a": ("sentence1", "#1 String", "question1", "premise"),
-            "text_b": ("sentence2", "#2 String", "question2", "hypothesis"),
+            "text_a": ("sentence1", "#1 String", "question1", "premise", "text1", "sentence_a"),
+            "text_b": ("sentence2", "#2 String", "question2", "hypothesis", "text2", "sentence_b"),
             "score": ("similarity",),
             "label": ("Quality", "is_duplicate", "gold_label"),
         },

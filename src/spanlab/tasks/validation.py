@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from spanlab.errors import InputError, clip_repr
+from spanlab.errors import InputError, clip_repr, nearest
 from spanlab.tasks.formats.row import Row
 
 REPAIRABLE = "repair it with spanlab data check TASK FILE --fix OUT"
@@ -12,6 +12,8 @@ REPAIRABLE = "repair it with spanlab data check TASK FILE --fix OUT"
 DROPPABLE = "or drop such examples with data.bad_rows=drop"
 """What fine-tuning can do about any problem of a row."""
 MISSING_FIELD = "missing field"
+_FIELDS = {"id", "text", "text_a", "text_b", "question", "context", "source", "target", "summary", "label"}
+"""Names that mean what they say, and are not suggested for another field."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +40,12 @@ class Problem:
 def missing_field(row: Row, name: str) -> Problem:
     """A field that the row does not have; in a table, a column under another name."""
     if not row.columns:
-        return Problem(kind=MISSING_FIELD, cause=f"the field '{name}' is missing", fix=f'write "{name}": "…"')
+        cause, fix = f"the field '{name}' is missing", f'write "{name}": "…"'
+        others = [key for key, value in row.values.items() if isinstance(value, str) and key not in _FIELDS]
+        if row.line is not None and others:
+            cause += f"; the keys are {', '.join(key[:40] for key in list(row.values)[:8])}"
+            fix += f", or name its key, such as data.columns={(nearest(name, others) or others[0])[:40]}:{name}"
+        return Problem(kind=MISSING_FIELD, cause=cause, fix=fix)
     cause = f"no column is called '{name}'; there are {', '.join(row.columns[:8])}"
     fix = f"name its column, such as data.columns={row.columns[-1]}:{name}"
     return Problem(kind=MISSING_FIELD, cause=cause, fix=fix)

@@ -27,8 +27,9 @@ from spanlab.encoder.pretrained import tensor_files
 from spanlab.encoder.pretrained.checked_weights import check_finite
 from spanlab.errors import InputError
 from spanlab.strict_parsing import read_json
-from spanlab.training.distributed import ProcessContext, full_tensor, gather_objects, named_tensors, shard_like
+from spanlab.training.distributed import ProcessContext, gather_objects
 from spanlab.training.ema import ExponentialMovingAverage
+from spanlab.training.sharding import full_tensor, named_tensors, shard_like
 from spanlab.training.spec import RecurrentModel
 
 FORMAT_VERSION = 1

@@ -20,11 +20,12 @@ from spanlab.errors import InputError
 from spanlab.machine import PeakRate, peak_memory_gb
 from spanlab.training.checkpoint import Progress, TrainingState, restore_snapshot, seed_process, take_snapshot
 from spanlab.training.config import TrainingConfig
-from spanlab.training.distributed import ProcessContext, reshard
+from spanlab.training.distributed import ProcessContext
 from spanlab.training.interrupts import Interrupts
 from spanlab.training.malloc import MallocTrimmer
 from spanlab.training.records import Record
 from spanlab.training.run_folder import RunFolder
+from spanlab.training.sharding import reshard
 from spanlab.training.spec import Batch, TrainingSpec, evaluation_interval
 from spanlab.training.train_step import LossSpikeDetector, StepResult, TrainStep
 

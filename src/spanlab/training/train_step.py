@@ -18,10 +18,11 @@ from spanlab.atomic_io import disk_problem, open_atomically, write_json
 from spanlab.errors import RunError
 from spanlab.objectives.objective import ObjectiveLoss
 from spanlab.training.config import TrainingConfig
-from spanlab.training.distributed import ProcessContext, UnshardedModel, sync_gradients, wrap_model
+from spanlab.training.distributed import ProcessContext
 from spanlab.training.ema import ExponentialMovingAverage
 from spanlab.training.optim import build_optimiser, set_learning_rate
 from spanlab.training.schedules import learning_rate_factor
+from spanlab.training.sharding import UnshardedModel, sync_gradients, wrap_model
 from spanlab.training.spec import Batch, Trainable, TrainingSpec
 
 LossParts = Mapping[str, ObjectiveLoss]

@@ -5,6 +5,7 @@ copied. Any other is loaded and saved. Tasks that were added to a model in the b
 which is that model's: a few megabytes, with matrices as int8.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -29,6 +30,7 @@ def convert_folder(
     tokenizer_folder: Path | None = None,
     compact: bool = False,
     base: str | None = None,
+    on_writing: Callable[[], None] = lambda: None,
 ) -> Model:
     """Write the model of `source` to `out`, whole or not at all; what was loaded.
 
@@ -38,10 +40,12 @@ def convert_folder(
         tokenizer_folder: whose tokenizer files are copied; by default those of `source`.
         compact: write matrices as int8, a quarter of the size.
         base: write only heads and adapters; the encoder is that of this model in the box.
+        on_writing: is called when the model is read, before it is written.
     """
     model = load_model(source)
     if compact:
         refuse_compact(model.encoder)
+    on_writing()
     with staged_folder(out) as new:
         if base is not None:
             _write_over_base(model, source, new, base)

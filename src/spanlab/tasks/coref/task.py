@@ -64,7 +64,7 @@ class Coreference(Task[CorefExample, CorefResult]):
     name = "coref"
     Config = CorefConfig
     shape = FileShape(
-        fields={"text": ("Text",)},
+        fields={"text": ("Text", "sentence", "content", "document", "body")},
         required=("text",),
         labels="clusters",
         optional=("sentences", "words", "speakers", "genre", "mentions"),

@@ -69,8 +69,11 @@ def _json_lines(path: str, shape: FileShape, columns: Sequence[str], scheme: obj
         raise InputError("JSON lines have keys, but data.columns (--columns) names columns by position", fix=fix)
     first = True
     for row in read_json_lines(path):
-        if isinstance(row, InputError) or not renamed:
+        if isinstance(row, InputError):
             yield row
+            continue
+        if not renamed:
+            yield replace(row, values=shape.with_known_names(row.values))
             continue
         for key in renamed if first else ():
             if key not in row.values:
@@ -79,7 +82,8 @@ def _json_lines(path: str, shape: FileShape, columns: Sequence[str], scheme: obj
                 raise row.error(cause, "correct data.columns (--columns)")
         first = False
         kept = {key: value for key, value in row.values.items() if key not in renamed}
-        yield replace(row, values=kept | {name: row.values[key] for key, name in renamed.items() if key in row.values})
+        values = kept | {name: row.values[key] for key, name in renamed.items() if key in row.values}
+        yield replace(row, values=shape.with_known_names(values))
 
 
 def _columns(path: str, shape: FileShape, columns: Sequence[str], scheme: TagScheme | Literal["auto"]) -> Rows:
@@ -181,7 +185,9 @@ def given_fields(path: str, shape: FileShape) -> tuple[str, ...]:
         return ("text",)
     names = _first_names(path, file_format)
     renamed = {alias: name for name, aliases in shape.fields.items() for alias in aliases}
-    return tuple(names if file_format.name == "JSON lines" else (renamed.get(name, name) for name in names))
+    if file_format.name == "JSON lines":
+        return tuple(shape.with_known_names(dict.fromkeys(names, "")))
+    return tuple(renamed.get(name, name) for name in names)
 
 
 def _first_names(path: str, file_format: Format) -> Sequence[str]:
@@ -201,14 +207,17 @@ def _first_names(path: str, file_format: Format) -> Sequence[str]:
 
 
 def find_format(path: str, shape: FileShape, columns: Sequence[str] = ()) -> Format:
-    """The first entry of `FORMATS` that fits a file; standard input holds JSON lines."""
+    """The first entry of `FORMATS` that fits a file; standard input holds JSON lines or a text a line."""
     if shape.labels == _ALIGNED.labels and len(files_of(path)) > 1:
         return _ALIGNED
     if path != STDIN and not Path(path).exists():
         raise InputError("no such file", path=path, fix="check its name and folder")
     if path != STDIN and Path(path).is_dir():
         raise InputError("is a folder, not a file of examples", path=path, fix=_name_file(Path(path)))
-    suffix = ".jsonl" if path == STDIN else bare_suffix(path)
+    if path == STDIN:
+        name = "one text a line" if not columns and _is_plain_text(peek_stdin(), shape) else "JSON lines"
+        return next(entry for entry in FORMATS if entry.name == name)
+    suffix = bare_suffix(path)
     allowed = [entry for entry in FORMATS if entry.labels in {None, shape.labels}]
     candidates = [entry for entry in allowed if not entry.suffixes or suffix in entry.suffixes]
     lines = _first_lines(path) if candidates and candidates[0].sniff else []
@@ -217,6 +226,12 @@ def find_format(path: str, shape: FileShape, columns: Sequence[str] = ()) -> For
             return entry
     suffixes = ", ".join(dict.fromkeys(suffix for entry in allowed for suffix in entry.suffixes))
     raise InputError(f"unknown format: the suffix is '{suffix}'", path=path, fix=f"use one of {suffixes}")
+
+
+def _is_plain_text(start: str, shape: FileShape) -> bool:
+    """Whether the beginning of standard input is no JSON, and the task takes plain texts."""
+    takes_text = any("text" in (name, *shape.instead.get(name, ())) for name in shape.required)
+    return takes_text and bool(start.strip()) and re.match(r"\ufeff?\s*(\{|\[\s*[\[{])", start) is None
 
 
 def _name_file(folder: Path) -> str:

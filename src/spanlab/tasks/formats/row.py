@@ -54,6 +54,22 @@ class FileShape:
     """Alternative fields of a JSON line for a required one."""
     optional: tuple[str, ...] = ()
     """Further fields of a JSON line that belong to the input, not to its labels."""
+    aliases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Alternative names of fields that no table can hold."""
+
+    def with_known_names(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The values of a JSON line with common names of fields (`sentence`) replaced by ours (`text`).
+
+        A name that is a field of its own stays, and so does one of several that could stand for the same field.
+        """
+        renamed: dict[str, str] = {}
+        for name, others in (*self.fields.items(), *self.aliases.items()):
+            if name in values or any(values.get(key) is not None for key in self.instead.get(name, ())):
+                continue
+            found = [other for other in others if other in values and other not in self.fields]
+            if len(found) == 1:
+                renamed.setdefault(found[0], name)
+        return {renamed.get(key, key): value for key, value in values.items()} if renamed else values
 
     def input_of(self, values: Mapping[str, Any]) -> list[str]:
         """The required fields as text; a list of texts is joined by spaces."""
@@ -75,5 +91,6 @@ def joint_shape(shapes: Sequence[FileShape]) -> FileShape:
         return shapes[0]
     return FileShape(
         fields={name: aliases for shape in shapes for name, aliases in shape.fields.items()},
+        instead={name: others for shape in shapes for name, others in shape.instead.items()},
         required=tuple(dict.fromkeys(name for shape in shapes for name in shape.required)),
     )

@@ -41,7 +41,12 @@ class NamedEntities(Task[NerExample, NerResult]):
 
     name = "ner"
     Config = NerConfig
-    shape = FileShape(fields={"text": ("sentence",)}, required=("text",), labels="spans")
+    shape = FileShape(
+        fields={"text": ("sentence", "content", "document", "review", "comment", "body")},
+        required=("text",),
+        labels="spans",
+        aliases={"spans": ("entities", "ents", "mentions")},
+    )
 
     config: NerConfig
 

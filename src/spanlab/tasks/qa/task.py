@@ -43,7 +43,9 @@ class QuestionAnswering(Task[QaExample, QaResult]):
     name = "qa"
     Config = QaConfig
     shape = FileShape(
-        fields={"question": (), "context": ("passage",)}, required=("question", "context"), labels="answers"
+        fields={"question": ("query",), "context": ("passage", "paragraph", "document")},
+        required=("question", "context"),
+        labels="answers",
     )
 
     config: QaConfig

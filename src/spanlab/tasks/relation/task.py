@@ -61,7 +61,13 @@ class Relations(Task[RelationExample, RelationResult]):
 
     name = "relation"
     Config = RelationConfig
-    shape = FileShape(fields={"text": ("sentence",)}, required=("text",), labels="relations", optional=("entities",))
+    shape = FileShape(
+        fields={"text": ("sentence", "content", "document", "review", "comment", "body")},
+        required=("text",),
+        labels="relations",
+        optional=("entities",),
+        aliases={"entities": ("spans", "ents", "mentions")},
+    )
 
     config: RelationConfig
 
