@@ -80,8 +80,10 @@ class SpanLabPipe(Pipe):
     @override
     def labels(self) -> tuple[str, ...]:
         """Those of entities and of classes."""
+        fitted = {"ner": "entity_labels", "classification": "labels"}
         tasks = (self.predictor.model.tasks[name] for name in self._task_names())
-        return tuple(dict.fromkeys(label for task in tasks for label in task.fitted.entity_labels or task.fitted.labels))
+        found = (getattr(task.fitted, fitted[task.name]) for task in tasks if task.name in fitted)
+        return tuple(dict.fromkeys(label for labels in found for label in labels))
 
     @override
     def __call__(self, doc: Doc) -> Doc:
