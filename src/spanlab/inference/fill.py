@@ -166,6 +166,11 @@ class Filler:
             notes = (*notes, "no sbo head: masks are filled by the mlm head alone")
         self._notes = notes
 
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The model's."""
+        return self._tokenizer
+
     def fill(self, text: str, *, top: int = 5) -> FillResult:
         """Fill the masks of a text; `top` candidates per mask and head, and as many fillings per run."""
         if top < 1:
@@ -248,6 +253,18 @@ class Filler:
             return ("the sbo head needs a token on each side of the run, and one is missing",)
         rest = len(masks) - filled
         return (f"the sbo head takes spans of up to {filled} tokens; it has no candidates for the last {rest}",)
+
+
+def fill(model: str | Path, text: str, *, top: int = 5, device: Device = "auto") -> FillResult:
+    """Fill the `[MASK]`s of one text, as `spanlab fill` does; for several texts, load a `Filler` once.
+
+    Args:
+        model: a model folder, a run folder, a name in `spanlab models` or a Hugging Face id.
+        text: a text with [MASK] for every token to be predicted.
+        top: candidates for each mask and head, and as many fillings of a run of masks.
+        device: the device to run on.
+    """
+    return Filler(model, device=device).fill(text, top=top)
 
 
 def _load(folder_or_id: str | Path, revision: str | None) -> tuple[Model, tuple[str, ...]]:

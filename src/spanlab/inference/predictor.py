@@ -328,8 +328,7 @@ class Predictor:
         name = self.model.name_of(task)
         chosen = self.model.tasks[name]
         data = data or TaskDataConfig()
-        is_file = isinstance(source, str)
-        remembered = self.columns_for(source, [name]) if is_file and not data.columns else ()
+        remembered = self.columns_for(source, [name]) if isinstance(source, str) and not data.columns else ()
         labelled = read_labelled(type(chosen), source, replace(data, columns=data.columns or remembered))
         check_known_labels(chosen, labelled)
         unknown = UnknownTokens(self.model.tokenizer)

@@ -4,7 +4,7 @@
 
 | task | in the Doc |
 |---|---|
-| entities | the outermost in `doc.ents`; all of them, nested ones too, in `doc.spans[spans_key]`, with `attrs["scores"]` |
+| entities | the outermost in `doc.ents`; nested ones too in `doc.spans[spans_key]`, with `attrs["scores"]` |
 | coreference | each cluster in `doc.spans["coref_1"]`, …; all in `doc._.clusters`; `doc._.resolved` |
 | relations | `doc._.triples`: dicts of subject, relation, object, their types, characters and a score |
 | classification | `doc.cats` |
@@ -12,13 +12,13 @@
 | question answering | `doc._.ask("…")` gives a result with `answer`, `score`, `start` and `end` |
 
 SpanLab's offsets are characters and spaCy's are tokens of its own: `alignment` says what becomes of a span that ends
-inside a token. spaCy imports this module whenever a pipeline is made, so it imports nothing slow; the model is loaded at
-the first document, and may by then have come with the pipeline's folder.
+inside a token. spaCy imports this module whenever a pipeline is made, so it imports nothing slow; the model is loaded
+at the first document, and may by then have come with the pipeline's folder.
 """
 
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -28,7 +28,9 @@ from weakref import WeakValueDictionary
 import srsly
 from spacy.language import Language
 from spacy.pipeline import Pipe
+from spacy.scorer import get_ner_prf
 from spacy.tokens import Doc, Span, SpanGroup
+from spacy.training import Example
 from spacy.util import ensure_path, filter_spans, minibatch
 from typing_extensions import override
 
@@ -54,7 +56,7 @@ _components: "WeakValueDictionary[str, SpanLabPipe]" = WeakValueDictionary()
 """By what `_READ_BY` says, so that `doc._.ask` finds the model."""
 
 
-class SpanLabPipe(Pipe):
+class SpanLabPipe(Pipe):  # type: ignore[misc]
     """A component of spaCy around a predictor."""
 
     def __init__(
@@ -79,7 +81,9 @@ class SpanLabPipe(Pipe):
     @property
     @override
     def labels(self) -> tuple[str, ...]:
-        """Those of entities and of classes."""
+        """Those of entities and of classes; none before a model is loaded, since spaCy asks before it has come."""
+        if self._predictor is None:
+            return ()
         fitted = {"ner": "entity_labels", "classification": "labels"}
         tasks = (self.predictor.model.tasks[name] for name in self._task_names())
         found = (getattr(task.fitted, fitted[task.name]) for task in tasks if task.name in fitted)
@@ -100,6 +104,11 @@ class SpanLabPipe(Pipe):
                 self.get_error_handler()(self.name, self, docs, error)
                 continue
             yield from docs
+
+    @override
+    def score(self, examples: Iterable[Example], **kwargs: object) -> dict[str, Any]:
+        """Precision, recall and F1 of `doc.ents`, for `nlp.evaluate`."""
+        return dict(get_ner_prf(examples))
 
     def ask(self, doc: Doc, question: str) -> "QaResult":
         """The answer to a question about a document."""
@@ -190,8 +199,9 @@ class SpanLabPipe(Pipe):
         folder = ensure_path(path)
         folder.mkdir(parents=True, exist_ok=True)
         srsly.write_json(folder / _STATE, {"model": self._saved_name()})
-        if self._files() is not None and _MODEL not in exclude:
-            copytree(self._files(), folder / _MODEL, dirs_exist_ok=True)
+        files = self._files()
+        if files is not None and _MODEL not in exclude:
+            copytree(files, folder / _MODEL, dirs_exist_ok=True)
 
     def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> "SpanLabPipe":
         """Read what `to_disk` wrote."""
@@ -206,9 +216,12 @@ class SpanLabPipe(Pipe):
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
         """The component with its model's files."""
         folder = None if _MODEL in exclude else self._files()
-        files = () if folder is None else sorted(path for path in folder.rglob("*") if path.is_file())
-        contents = {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
-        return srsly.msgpack_dumps({"model": self._saved_name(), "files": contents})
+        contents = {}
+        if folder is not None:
+            files = sorted(path for path in folder.rglob("*") if path.is_file())
+            contents = {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+        data: bytes = srsly.msgpack_dumps({"model": self._saved_name(), "files": contents})
+        return data
 
     def from_bytes(self, data: bytes, *, exclude: Iterable[str] = ()) -> "SpanLabPipe":
         """Read what `to_bytes` gave; a model's files are unpacked into a temporary folder."""
@@ -298,7 +311,7 @@ _add_attributes()
 _ASSIGNED = ["doc.ents", "doc.spans", "doc.cats", "doc._.clusters", "doc._.resolved", "doc._.triples", "doc._.summary"]
 
 
-@Language.factory("spanlab", assigns=_ASSIGNED)
+@Language.factory("spanlab", assigns=_ASSIGNED)  # type: ignore[untyped-decorator]
 def make_component(
     nlp: Language,
     name: str,

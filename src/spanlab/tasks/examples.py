@@ -64,9 +64,7 @@ def read_labelled(task: type[AnyTask], source: str | Iterable[Any], data: TaskDa
     return Examples(path=path, examples=tuple(examples), rows=tuple(rows), dropped=dict(dropped), remarks=remarks)
 
 
-def labelled_rows(
-    task: type[AnyTask], source: str | Iterable[Any], data: TaskDataConfig
-) -> Iterator[Row | InputError]:
+def labelled_rows(task: type[AnyTask], source: str | Iterable[Any], data: TaskDataConfig) -> Iterator[Row | InputError]:
     """The rows of a labelled file, or of records; raises an error for a format that holds no labels."""
     if not isinstance(source, str):
         return read_records(source, task.shape, data.columns)

@@ -1,8 +1,8 @@
-"""Examples that are objects of Python in place of a file: mappings, tables, rows of Hugging Face datasets, spaCy's `Doc`s.
+"""Examples that are objects of Python, not a file: mappings, tables, Hugging Face datasets, spaCy's `Doc`s.
 
-What enters is any iterable of them, or a table of pandas or polars; what leaves is rows, in order, counted from 0. None of
-these libraries is imported: an object that is one of theirs says so itself. A dataset's classes, which are numbers in its
-rows, become their names; words with tags, a text with spans; SQuAD's pair of lists, a list of answers.
+What enters is any iterable of them, or a table of pandas or polars; what leaves is rows, in order, counted from 0. None
+of these libraries is imported: an object that is one of theirs says so itself. A dataset's classes, which are numbers
+in its rows, become their names; words with tags, a text with spans; SQuAD's pair of lists, a list of answers.
 """
 
 import json
@@ -86,8 +86,8 @@ def _class_names(features: object) -> dict[str, Sequence[str]]:
     """The names of a dataset's classes by column; those of lists of classes, too."""
     if not isinstance(features, Mapping):
         return {}
-    classes = {key: getattr(feature, "feature", feature) for key, feature in features.items()}
-    return {key: feature.names for key, feature in classes.items() if hasattr(feature, "names")}
+    classes = {key: getattr(getattr(feature, "feature", feature), "names", None) for key, feature in features.items()}
+    return {key: names for key, names in classes.items() if names is not None}
 
 
 def _plain_values(item: Mapping[str, Any], class_names: Mapping[str, Sequence[str]]) -> dict[str, Any]:
@@ -95,9 +95,11 @@ def _plain_values(item: Mapping[str, Any], class_names: Mapping[str, Sequence[st
     for key, names in class_names.items():
         if key in values:
             values[key] = _named(values[key], names)
-    words, tags = (next((key for key in keys if isinstance(values.get(key), list)), None) for keys in (_WORDS, _TAGS))
-    if words is not None and tags is not None and "text" not in values and all(map(_is_text, values[tags])):
-        values |= _tagged(values[words], values[tags])
+    words, tags = (
+        next((values[key] for key in keys if isinstance(values.get(key), list)), []) for keys in (_WORDS, _TAGS)
+    )
+    if words and "text" not in values and len(words) == len(tags) and all(isinstance(tag, str) for tag in tags):
+        values |= _tagged(words, tags)
     answers = values.get("answers")
     if isinstance(answers, Mapping) and {"text", "answer_start"} <= answers.keys():
         pairs = zip(answers["text"], answers["answer_start"], strict=True)
@@ -120,10 +122,6 @@ def _tagged(words: Sequence[str], tags: Sequence[str]) -> dict[str, Any]:
         for span in tags_to_spans(tags, "IOB2")  # read leniently, which takes any scheme
     ]
     return {"text": text, "spans": spans, "words": [list(word) for word in ranges]}
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
 
 
 def _is_missing(value: object) -> bool:

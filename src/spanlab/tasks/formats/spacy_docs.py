@@ -1,8 +1,8 @@
 """spaCy's documents: `.spacy` files (a `DocBin`), and `Doc` objects in Python.
 
-A file or documents enter; rows with a text and its entities leave: those of `doc.ents` and of the group `doc.spans["sc"]`,
-where spaCy keeps spans that overlap. A document that says nothing about entities has no `spans`, so that it can be
-predicted and not trained on. Of a file only words and entities are read; its user data, and all else, are left alone.
+A file or documents enter; rows with a text and its entities leave: those of `doc.ents` and of the group
+`doc.spans["sc"]`, where spaCy keeps spans that overlap. A document that says nothing about entities has no `spans`, so
+that it can be predicted and not trained on. Of a file only words and entities are read, not its user data.
 Documents are counted from 1, in place of lines.
 """
 
