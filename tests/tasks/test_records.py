@@ -32,7 +32,7 @@ def test_mappings_and_tables(tmp_path: Path) -> None:
         assert classes_of(rows, "review:text", "grade:label") == EXPECTED
     with pytest.raises(InputError, match=r"example 0: no key is called 'revew' .did you mean 'review'"):
         classes_of(renamed, "revew:text", "grade:label")
-    with pytest.raises(InputError, match="example 1: 'label' is missing|example 1: the field 'label' is missing"):
+    with pytest.raises(InputError, match="example 1: the field 'label' is missing"):
         classes_of([ROWS[0], {"text": "a"}])
     with pytest.raises(InputError, match="example 0: is 'a text'; give mappings"):
         classes_of(["a text"])

@@ -46,14 +46,14 @@ def test_a_file_and_its_documents_give_the_same_examples(tmp_path: Path) -> None
     DocBin(docs=make_docs(), store_user_data=True).to_disk(path)
     assert spans_of(str(path)) == EXPECTED
     assert spans_of(make_docs()) == EXPECTED
-    assert check_file("ner", str(path), TaskDataConfig()).problems == ()
+    assert check_file(NamedEntities, str(path), TaskDataConfig()).problems == ()
 
 
 def test_documents_without_annotation_are_texts_and_no_training_data(tmp_path: Path) -> None:
     path = tmp_path / "texts.spacy"
     DocBin(docs=[spacy.blank("en")("Ada lived.")]).to_disk(path)
     assert [example.text for example in read_unlabelled(NamedEntities, str(path)).examples] == ["Ada lived."]
-    with pytest.raises(InputError, match=r"texts\.spacy:1: 'spans' is missing"):
+    with pytest.raises(InputError, match=r"texts\.spacy:1: the field 'spans' is missing"):
         spans_of(str(path))
 
 

@@ -175,10 +175,7 @@ class Filler:
         """Fill the masks of a text; `top` candidates per mask and head, and as many fillings per run."""
         if top < 1:
             raise InputError(f"top is {top}; it must be at least 1")
-        masked = read_masked_text(text, self._tokenizer)
-        self._check_length(masked)
-        decoder = FillDecoder(self._tokenizer, masked)
-        row_T = torch.tensor(masked.ids, device=self._device)
+        masked, decoder, row_T = self._read(text)
         runs, best = [], []
         with torch.inference_mode(), evaluating(self._modules):
             hidden_TD = self._scores.encode(row_T[None])[0]
@@ -191,6 +188,20 @@ class Filler:
         unknown.add(text, [np.array(masked.ids)])
         notes = (*self._notes, *unknown.remarks)
         return FillResult(text=text, filled=decoder.filled(best), runs=tuple(runs), notes=notes)
+
+    def candidates(self, text: str, *, top: int = 5) -> tuple[MaskPosition, ...]:
+        """The candidates of every mask of a text, in order, each mask by itself."""
+        masked, decoder, row_T = self._read(text)
+        with torch.inference_mode(), evaluating(self._modules):
+            hidden_TD = self._scores.encode(row_T[None])[0]
+            return tuple(mask for run in masked.runs for mask in self._masks(run, hidden_TD, decoder, top))
+
+    def _read(self, text: str) -> tuple[MaskedText, FillDecoder, Tensor]:
+        """The text with its masks found, what turns ids for them into text, and its ids (T,)."""
+        masked = read_masked_text(text, self._tokenizer)
+        self._check_length(masked)
+        decoder = FillDecoder(self._tokenizer, masked)
+        return masked, decoder, torch.tensor(masked.ids, device=self._device)
 
     def _check_length(self, masked: MaskedText) -> None:
         limit = self._config.max_positions

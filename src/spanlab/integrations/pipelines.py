@@ -294,10 +294,9 @@ class FillMaskPipeline(Pipeline):
         unknown = [target for target in wanted or () if target not in self._ids]
         if unknown:
             raise InputError(f"'{unknown[0]}' is no token of the vocabulary", fix="give targets that are single tokens")
-        result = self.filler.fill(text, top=top_k if wanted is None else len(self._ids))
+        masks = self.filler.candidates(text, top=top_k if wanted is None else len(self._ids))
         ids = read_masked_text(text, self.tokenizer).ids
         positions = [index for index, token in enumerate(ids) if token == self.tokenizer.mask_id]
-        masks = [mask for run in result.runs for mask in run.places]
         filled = []
         for position, mask in zip(positions, masks, strict=True):
             kept = [candidate for candidate in mask.mlm if wanted is None or candidate.token in wanted][:top_k]
