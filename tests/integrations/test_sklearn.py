@@ -32,7 +32,7 @@ WITHOUT_DATA = (
     "check_estimator_tags_renamed",
     "check_valid_tag_types",
     "check_mixin_order",
-    "check_do_not_raise_errors_in_init_or_set_param",
+    "check_do_not_raise_errors_in_init_or_set_params",
     "check_no_attributes_set_in_init",
     "check_parameters_default_constructible",
     "check_get_params_invariance",

@@ -115,7 +115,7 @@ class SpanLabClassifier(ClassifierMixin, _TextEstimator):  # type: ignore[misc]
         self.classes_ = np.unique(labels)
         if self.out is None:
             self._folder = tempfile.TemporaryDirectory(prefix="spanlab-")
-        vars(self).pop("_loaded", None)  # the folder may be the same, and the model another
+        self.__dict__.pop("_loaded", None)  # the folder may be the same, and the model another
         settings = dict(self.settings or {})
         training = {"epochs": self.epochs, "device": self.device, **settings.pop("training", {})}
         rows = [{"text": text, "label": str(label)} for text, label in zip(texts, labels.tolist(), strict=True)]

@@ -95,9 +95,7 @@ def _plain_values(item: Mapping[str, Any], class_names: Mapping[str, Sequence[st
     for key, names in class_names.items():
         if key in values:
             values[key] = _named(values[key], names)
-    words, tags = (
-        next((values[key] for key in keys if isinstance(values.get(key), list)), []) for keys in (_WORDS, _TAGS)
-    )
+    words, tags = (_first_list(values, keys) for keys in (_WORDS, _TAGS))
     if words and "text" not in values and len(words) == len(tags) and all(isinstance(tag, str) for tag in tags):
         values |= _tagged(words, tags)
     answers = values.get("answers")
@@ -105,6 +103,10 @@ def _plain_values(item: Mapping[str, Any], class_names: Mapping[str, Sequence[st
         pairs = zip(answers["text"], answers["answer_start"], strict=True)
         values["answers"] = [{"text": text, "start": start} for text, start in pairs]
     return values
+
+
+def _first_list(values: Mapping[str, Any], keys: Sequence[str]) -> list[Any]:
+    return next((values[key] for key in keys if isinstance(values.get(key), list)), [])
 
 
 def _named(value: Any, names: Sequence[str]) -> Any:  # noqa: ANN401 (a class, several, or none)
