@@ -9,6 +9,7 @@ SMALL = {
     "pretraining": "STEPS = 4",
     "finetuning": "EPOCHS = 0.05",
     "masks_and_attention": "BLOCKS = 1",
+    "ecosystem": "TEXTS = 3\nimport spanlab.integrations.spacy",  # as the entry point of an installed package does
 }
 
 

@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Callable
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 
 import yaml
@@ -85,6 +86,8 @@ def furnish(workspace: Path, stock: Path, code: str) -> None:
             _copy_table(stock / "labelled" / TABLES[name], workspace / name)
     for name, task in TASK_MODELS.items():
         place((name,), partial(_train, stock, task))
+    if "add_pipe" in code:
+        import_module("spanlab.integrations.spacy")  # as the entry point of an installed package does
 
 
 def _place(workspace: Path, code: str, names: tuple[str, ...], make: Callable[[Path], object]) -> None:

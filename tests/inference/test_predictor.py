@@ -61,7 +61,7 @@ def test_ways_to_give_inputs(model: Predictor) -> None:
     with pytest.raises(InputError, match="no task 'ner'"):
         model.predict("a", task="ner")
     with pytest.raises(InputError, match="input 1: the field 'text' is missing"):
-        model.predict(["fine", {"sentence": "a"}])
+        model.predict(["fine", {"title": "a"}])
 
 
 def test_long_texts_are_windows_and_say_so(model: Predictor) -> None:

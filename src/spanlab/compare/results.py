@@ -6,6 +6,7 @@ same `results.json` to the byte, in however many sessions they were computed.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from spanlab.compare.outcomes import Outcomes, read_outcomes
 from spanlab.compare.plan import StudyPlan
 from spanlab.metrics.confidence import Difference, compare_systems, holm
 from spanlab.strict_parsing import read_json
+from spanlab.tasks.result import html_table
 
 FORMAT_VERSION = 1
 _DIGITS = 6
@@ -124,6 +126,14 @@ class StudyResults:
             "cells": [_cell(cell) for cell in self.cells],
             "remarks": list(self.remarks),
         }
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the sentence and the tables of the report."""
+        from spanlab.compare.report import score_tables
+        from spanlab.compare.sentence import sum_up
+
+        tables = (html_table(table.head, table.rows) for table in score_tables(self))
+        return f"<p>{escape(sum_up(self))}</p>{''.join(tables)}"
 
 
 def _comparison(comparison: Comparison) -> dict[str, Any]:

@@ -14,6 +14,7 @@ Shapes: N tokens, E width of the word table.
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -82,6 +83,26 @@ class Attribution:
         """For JSON."""
         plain: dict[str, Any] = plain_values(self)
         return plain
+
+    def to_html(self) -> str:
+        """The texts, each token the stronger tinted the larger its share: green for the answer, red against it."""
+        largest = max((abs(token.value) for text in self.texts for token in text.tokens), default=0.0) or 1.0
+        drawn = "".join(f"<p><b>{escape(text.field)}</b> {_tinted(text, largest)}</p>" for text in self.texts)
+        return f"<p>{escape(self.answer) or 'no answer'}: {self.score:.3g}, masked {self.baseline:.3g}</p>{drawn}"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return self.to_html()
+
+
+def _tinted(text: AttributedText, largest: float) -> str:
+    html, done = "", 0
+    for token in text.tokens:
+        tint = f"rgba({'46,160,67' if token.value > 0 else '218,54,51'},{0.8 * abs(token.value) / largest:.2f})"
+        inside = escape(text.text[token.start : token.end])
+        html += f"{escape(text.text[done : token.start])}<span style='background:{tint}'>{inside}</span>"
+        done = token.end
+    return html + escape(text.text[done:])
 
 
 def attribute(

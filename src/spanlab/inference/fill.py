@@ -166,14 +166,16 @@ class Filler:
             notes = (*notes, "no sbo head: masks are filled by the mlm head alone")
         self._notes = notes
 
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The model's."""
+        return self._tokenizer
+
     def fill(self, text: str, *, top: int = 5) -> FillResult:
         """Fill the masks of a text; `top` candidates per mask and head, and as many fillings per run."""
         if top < 1:
             raise InputError(f"top is {top}; it must be at least 1")
-        masked = read_masked_text(text, self._tokenizer)
-        self._check_length(masked)
-        decoder = FillDecoder(self._tokenizer, masked)
-        row_T = torch.tensor(masked.ids, device=self._device)
+        masked, decoder, row_T = self._read(text)
         runs, best = [], []
         with torch.inference_mode(), evaluating(self._modules):
             hidden_TD = self._scores.encode(row_T[None])[0]
@@ -186,6 +188,20 @@ class Filler:
         unknown.add(text, [np.array(masked.ids)])
         notes = (*self._notes, *unknown.remarks)
         return FillResult(text=text, filled=decoder.filled(best), runs=tuple(runs), notes=notes)
+
+    def candidates(self, text: str, *, top: int = 5) -> tuple[MaskPosition, ...]:
+        """The candidates of every mask of a text, in order, each mask by itself."""
+        masked, decoder, row_T = self._read(text)
+        with torch.inference_mode(), evaluating(self._modules):
+            hidden_TD = self._scores.encode(row_T[None])[0]
+            return tuple(mask for run in masked.runs for mask in self._masks(run, hidden_TD, decoder, top))
+
+    def _read(self, text: str) -> tuple[MaskedText, FillDecoder, Tensor]:
+        """The text with its masks found, what turns ids for them into text, and its ids (T,)."""
+        masked = read_masked_text(text, self._tokenizer)
+        self._check_length(masked)
+        decoder = FillDecoder(self._tokenizer, masked)
+        return masked, decoder, torch.tensor(masked.ids, device=self._device)
 
     def _check_length(self, masked: MaskedText) -> None:
         limit = self._config.max_positions
@@ -248,6 +264,18 @@ class Filler:
             return ("the sbo head needs a token on each side of the run, and one is missing",)
         rest = len(masks) - filled
         return (f"the sbo head takes spans of up to {filled} tokens; it has no candidates for the last {rest}",)
+
+
+def fill(model: str | Path, text: str, *, top: int = 5, device: Device = "auto") -> FillResult:
+    """Fill the `[MASK]`s of one text, as `spanlab fill` does; for several texts, load a `Filler` once.
+
+    Args:
+        model: a model folder, a run folder, a name in `spanlab models` or a Hugging Face id.
+        text: a text with [MASK] for every token to be predicted.
+        top: candidates for each mask and head, and as many fillings of a run of masks.
+        device: the device to run on.
+    """
+    return Filler(model, device=device).fill(text, top=top)
 
 
 def _load(folder_or_id: str | Path, revision: str | None) -> tuple[Model, tuple[str, ...]]:

@@ -4,22 +4,25 @@ Inputs are read in portions of bounded size, so that memory does not grow with t
 sorted by length and computed in batches of a bounded number of tokens.
 """
 
+import os
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
+from os import PathLike
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spanlab.errors import InputError, UnknownTokensWarning
+from spanlab.errors import InputError, UnknownTokensWarning, clip_repr
 from spanlab.inference.finite_results import check_outputs, check_results, check_rows
 from spanlab.tasks.base import AnyTask
 from spanlab.tasks.config import TaskDataConfig
 from spanlab.tasks.examples import Examples, check_known_labels, encode_inputs, read_labelled
 from spanlab.tasks.formats.reading import fitting_columns, given_fields
+from spanlab.tasks.formats.records import is_one, items_of, with_field_names
 from spanlab.tasks.formats.row import Row, joint_shape
 from spanlab.tasks.model import ALL, TaskModel, windower_for
 from spanlab.tasks.network import MultiTaskNetwork
@@ -37,6 +40,7 @@ EMBEDDING = "embedding/"
 """In place of a task's name: the sum of each window's hidden states. No task can have this name."""
 Progress = Callable[[float], None]
 """Is told how many more inputs are computed, fractions included."""
+_SHOWN_LABELS = 8
 PORTION = 2048
 PORTION_CHARACTERS = 4_000_000
 """The maximum number of inputs and of characters in a portion."""
@@ -72,6 +76,22 @@ class Predictor:
         self._network = MultiTaskNetwork(model.encoder, heads, adapters=model.adapters).eval()
         self._merging = threading.Lock()
 
+    def __repr__(self) -> str:
+        """What the model is, and what it can do."""
+        config = self.model.encoder.config
+        folder = self.model.folder
+        name = "a model in memory" if folder is None else (folder.parent if folder.name == "model" else folder).name
+        shape = f"{config.layers} layers of {config.width}, {self.process.dtype}".replace("torch.", "")
+        lines = [f"Predictor of {name} ({shape}, on {self.process.device})"]
+        lines += [f"  predict(…, task={task!r}): {self._describe_task(task)}" for task in self.tasks]
+        return "\n".join([*lines, f"  encode(texts): a vector of {config.width} for each; similarity(texts, others)"])
+
+    def _describe_task(self, name: str) -> str:
+        task = self.model.tasks[name]
+        labels = task.fitted.entity_labels if task.name == "ner" else task.fitted.labels
+        shown = ", ".join(labels[:_SHOWN_LABELS]) + (" …" if len(labels) > _SHOWN_LABELS else "")
+        return f"{task.name} of {' and '.join(task.shape.required)}{f'; labels {shown}' if shown else ''}"
+
     @property
     def tasks(self) -> tuple[str, ...]:
         """The names of the model's tasks; empty for an encoder without heads."""
@@ -83,7 +103,7 @@ class Predictor:
 
     def predict(
         self,
-        inputs: Input | Iterable[Input],
+        inputs: Input | Iterable[Any],
         *,
         task: str | Sequence[str] | None = None,
         batch_tokens: int = BATCH_TOKENS,
@@ -91,14 +111,14 @@ class Predictor:
         """A result for each input, in order; with several tasks, a mapping of results by task.
 
         Args:
-            inputs: texts, tuples (two texts; a question and its context), or mappings as in a labelled file.
+            inputs: texts, tuples (two texts; a question and its context), or mappings as in a labelled file; a column
+                or a table of pandas or polars, a Hugging Face dataset, or documents of spaCy.
             task: which of the model's tasks; None if it has one. With several, texts that tasks share are encoded once,
                 and mappings must have the fields of all of them. "all" is every task that takes what the first input
                 gives; a question is then asked of its `context`, or of the `text`.
             batch_tokens: the maximum number of tokens in a batch.
         """
-        is_single = isinstance(inputs, str | tuple | Mapping)
-        items: Iterable[Input] = [inputs] if is_single else inputs  # type: ignore[list-item]
+        items: Iterable[Input] = items_of([inputs] if is_one(inputs) else inputs)
         if task == ALL:
             items = (with_context(item) if isinstance(item, Mapping) else item for item in items)
             head, items = _peek(items)
@@ -278,6 +298,11 @@ class Predictor:
         check_rows(vectors)
         return vectors[0] if isinstance(texts, str) else vectors
 
+    def similarity(self, texts: str | Sequence[str], others: str | Sequence[str]) -> NDArray[np.float32]:
+        """Cosine similarities, (texts, others); without the dimension of what is a single text."""
+        similarities: NDArray[np.float32] = self.encode(texts) @ self.encode(others).T
+        return similarities
+
     def embedding_windower(self, data: TaskDataConfig | None = None) -> Windower:
         """How texts are cut to be embedded: by `data`, the settings of the model's only task, or the defaults."""
         tasks = list(self.model.tasks.values())
@@ -286,41 +311,53 @@ class Predictor:
 
     def evaluate(
         self,
-        path: str,
+        examples: str | PathLike[str] | Iterable[Any],
         *,
         task: str | None = None,
+        columns: Sequence[str] = (),
         data: TaskDataConfig | None = None,
         batch_tokens: int = BATCH_TOKENS,
         progress: Progress = lambda count: None,
     ) -> Scores:
-        """The task's metrics on a labelled file."""
+        """The task's metrics on labelled examples.
+
+        Args:
+            examples: a labelled file; or mappings as in one, a table, a Hugging Face dataset, documents of spaCy.
+            task: which of the model's tasks; None if it has one.
+            columns: as data.columns, such as `["sentence:text"]`: which column or key is which field.
+            data: all settings of reading, in place of `columns`.
+            batch_tokens: the maximum number of tokens in a batch.
+            progress: is told how many more examples are computed.
+        """
+        source = os.fspath(examples) if isinstance(examples, str | PathLike) else examples
+        data = data or TaskDataConfig(columns=tuple(columns))
         chosen, labelled, results = self.predict_labelled(
-            path, task=task, data=data, batch_tokens=batch_tokens, progress=progress
+            source, task=task, data=data, batch_tokens=batch_tokens, progress=progress
         )
         return replace(chosen.score(labelled.examples, results), remarks=labelled.remarks)
 
     def predict_labelled(
         self,
-        path: str,
+        source: str | Iterable[Any],
         *,
         task: str | None = None,
         data: TaskDataConfig | None = None,
         batch_tokens: int = BATCH_TOKENS,
         progress: Progress = lambda count: None,
     ) -> tuple[AnyTask, Examples, list[Result]]:
-        """The task, the examples of a labelled file with all remarks about them, and their results."""
+        """The task, the examples of a labelled file, or of records, with all remarks about them, and their results."""
         name = self.model.name_of(task)
         chosen = self.model.tasks[name]
         data = data or TaskDataConfig()
-        remembered = () if data.columns else self.columns_for(path, [name])
-        labelled = read_labelled(type(chosen), path, replace(data, columns=data.columns or remembered))
+        remembered = self.columns_for(source, [name]) if isinstance(source, str) and not data.columns else ()
+        labelled = read_labelled(type(chosen), source, replace(data, columns=data.columns or remembered))
         check_known_labels(chosen, labelled)
         unknown = UnknownTokens(self.model.tokenizer)
         predicted = self.predict_portions(
             labelled.rows, tasks=[name], batch_tokens=batch_tokens, progress=progress, unknown=unknown
         )
         results = [result[name] for portion in predicted for result in portion.results]
-        remarks = (*self.remark_columns(path, remembered), *labelled.remarks, *unknown.remarks)
+        remarks = (*self.remark_columns(labelled.path, remembered), *labelled.remarks, *unknown.remarks)
         return chosen, replace(labelled, remarks=remarks), results
 
     def columns_for(self, path: str, tasks: Sequence[str]) -> tuple[str, ...]:
@@ -388,7 +425,10 @@ def to_row(index: int, item: Input, *task_classes: type[AnyTask]) -> Row:
     """An input as a row; a text or a tuple is assigned to the required fields of each task, in order."""
     path = f"input {index}"
     if isinstance(item, Mapping):
-        return Row(values=item, path=path)
+        shape = joint_shape([task_class.shape for task_class in task_classes])
+        return Row(values=with_field_names(item, shape), path=path)
+    if not isinstance(item, str | tuple | list):
+        raise InputError(f"is {clip_repr(item)}", path=path, fix="give a text, a tuple of texts or a mapping")
     parts = (item,) if isinstance(item, str) else tuple(item)
     values: dict[str, str] = {}
     for task_class in task_classes:

@@ -9,6 +9,7 @@ from spanlab.errors import InputError, did_you_mean
 from spanlab.tasks.base import AnyTask
 from spanlab.tasks.config import TaskConfig, TaskDataConfig
 from spanlab.tasks.formats.reading import read_rows
+from spanlab.tasks.formats.records import EXAMPLES, read_records
 from spanlab.tasks.formats.row import Row
 from spanlab.tasks.sample import Sample
 from spanlab.tasks.validation import DROPPABLE, MISSING_FIELD
@@ -31,12 +32,13 @@ class Examples:
         return len(self.examples)
 
 
-def read_labelled(task: type[AnyTask], path: str, data: TaskDataConfig) -> Examples:
-    """The labelled examples of a file. The first problem stops, unless `data.bad_rows` is `drop`."""
+def read_labelled(task: type[AnyTask], source: str | Iterable[Any], data: TaskDataConfig) -> Examples:
+    """The labelled examples of a file, or of records. The first problem stops, unless `data.bad_rows` is `drop`."""
+    path = source if isinstance(source, str) else EXAMPLES
     examples: list[Any] = []
     rows: list[Row] = []
     dropped: Counter[str] = Counter()
-    for row in labelled_rows(task, path, data):
+    for row in labelled_rows(task, source, data):
         if isinstance(row, InputError):
             if data.bad_rows == "refuse":
                 raise row
@@ -62,9 +64,11 @@ def read_labelled(task: type[AnyTask], path: str, data: TaskDataConfig) -> Examp
     return Examples(path=path, examples=tuple(examples), rows=tuple(rows), dropped=dict(dropped), remarks=remarks)
 
 
-def labelled_rows(task: type[AnyTask], path: str, data: TaskDataConfig) -> Iterator[Row | InputError]:
-    """The rows of a labelled file; raises an error for a format that holds no labels."""
-    return read_rows(path, task.shape, data.columns, data.tag_scheme, labelled=True)
+def labelled_rows(task: type[AnyTask], source: str | Iterable[Any], data: TaskDataConfig) -> Iterator[Row | InputError]:
+    """The rows of a labelled file, or of records; raises an error for a format that holds no labels."""
+    if not isinstance(source, str):
+        return read_records(source, task.shape, data.columns)
+    return read_rows(source, task.shape, data.columns, data.tag_scheme, labelled=True)
 
 
 def describe_warnings(rows: Iterable[Row]) -> tuple[str, ...]:

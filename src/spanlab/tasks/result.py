@@ -1,7 +1,8 @@
 """The result of one input and the scores of an evaluation: frozen, typed, convertible to JSON."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
+from html import escape
 from typing import Any, TypedDict
 
 from spanlab.metrics.classification import ConfusionMatrix
@@ -80,6 +81,27 @@ class Scores:
     def to_dict(self) -> dict[str, Any]:
         """As `evaluate --json` prints it."""
         return {"task": self.task, "count": self.count, "metrics": dict(self.metrics)}
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: a table of the metrics, and of those of each label."""
+        rows = [("examples", f"{self.count}"), *((name, f"{value:.2f}") for name, value in self.metrics.items())]
+        labels = [
+            (label, *(f"{value:.2f}" for value in (row.precision, row.recall, row.f1)), f"{row.support}")
+            for label, row in self.per_label.items()
+        ]
+        by_label = html_table(("label", "precision", "recall", "f1", "support"), labels) if labels else ""
+        return html_table((self.task, ""), rows) + by_label
+
+
+def html_table(names: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A table, everything escaped; numbers with four digits, None as an empty cell."""
+    head = "".join(f"<th>{escape(name)}</th>" for name in names)
+    body = "".join(f"<tr>{''.join(f'<td>{_cell(value)}</td>' for value in row)}</tr>" for row in rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _cell(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else escape("" if value is None else str(value))
 
 
 @dataclass(frozen=True, kw_only=True)

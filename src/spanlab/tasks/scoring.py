@@ -9,6 +9,7 @@ of their own, or none. Otherwise offsets must be of the same text.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from spanlab.errors import InputError
@@ -24,6 +25,26 @@ from spanlab.tasks.table import find_task
 
 _SPAN_FIELDS = {"spans": "spans", "clusters": "clusters", "relations": "entities"}
 """The field with character offsets, by the labels of a task."""
+
+
+def score(
+    task: str,
+    gold: str | Path,
+    predicted: str | Path,
+    *,
+    columns: Sequence[str] = (),
+    strict: bool = False,
+) -> Scores:
+    """The task's metrics on the output of any system, as `spanlab score` computes them.
+
+    Args:
+        task: classification, similarity, …
+        gold: the labelled file.
+        predicted: predictions, from `spanlab predict` or in a standard format of the task.
+        columns: of the gold file, as data.columns.
+        strict: refuse predictions with missing or unknown ids; else they are counted in the remarks.
+    """
+    return score_files(task, str(gold), str(predicted), TaskDataConfig(columns=tuple(columns)), strict=strict)
 
 
 def score_files(

@@ -7,6 +7,7 @@ model/            the best model on held-out data; without held-out data, the ne
 status.json       progress
 environment.json  hardware and versions, and the number of threads and processes the run started with
 report.html       all of it as a page
+examples/         labelled examples that were given in Python
 """
 
 import shutil
@@ -34,6 +35,8 @@ CONFIG, METRICS, STATUS, ENVIRONMENT, REPORT = (
     "report.html",
 )
 LOCK = ".lock"
+EXAMPLES = "examples"
+"""The folder with examples that were given in Python, in place of files."""
 _MAY_DIFFER = {
     "": {"corpora", "train", "dev"},  # paths; the content is compared by fingerprints
     "training": {
@@ -161,7 +164,7 @@ def absolute_path(name: str) -> str:
 
 def _left_by_rejected_run(path: Path) -> bool:
     """Whether a run that was rejected before its first step may have left this file."""
-    return path.name == LOCK or path.suffix == ".partial"
+    return path.name in {LOCK, EXAMPLES} or path.suffix == ".partial"
 
 
 def _difference(before: Mapping[str, Any], now: Mapping[str, Any], prefix: str = "") -> str | None:

@@ -4,7 +4,7 @@ The same function runs in one process and in each process that torchrun starts.
 """
 
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,10 +22,12 @@ from spanlab.finetuning.task_data import TaskData, TaskEntry
 from spanlab.report.run_page import Section, task_sections
 from spanlab.tasks.config import TaskConfig
 from spanlab.tasks.formats.aligned import files_of
+from spanlab.tasks.formats.records import write_records
+from spanlab.tasks.table import find_task
 from spanlab.training.distributed import current_process, process_group
 from spanlab.training.loop import Training
 from spanlab.training.records import Record
-from spanlab.training.run_folder import CONFIG, METRICS, STATUS, RunFolder, absolute_path
+from spanlab.training.run_folder import CONFIG, EXAMPLES, METRICS, STATUS, RunFolder, absolute_path
 from spanlab.training.threads import choose_threads, restore_threads
 from spanlab.workflows.provenance import Provenance, labelled_inputs, model_inputs, without_folders
 from spanlab.workflows.run import OnRecord, OnStart, RunResult, run_training, write_report
@@ -93,9 +95,9 @@ def finetune(
     task: str,
     *,
     model: str | Path,
-    train: str | Path,
+    train: str | Path | Iterable[Any],
     out: str | Path,
-    dev: str | Path | None = None,
+    dev: str | Path | Iterable[Any] | None = None,
     resume: bool = False,
     overwrite: bool = False,
     add: bool = False,
@@ -108,9 +110,10 @@ def finetune(
     Args:
         task: classification, similarity, …; multitask for a list of tasks.
         model: a model folder, a run folder, a name in `spanlab models` or a Hugging Face id.
-        train: the labelled file; for multitask the YAML list of tasks.
+        train: the labelled file; for multitask the YAML list of tasks. Or the examples themselves: mappings as in a
+            labelled file, a table, a Hugging Face dataset, documents of spaCy. The run folder keeps a copy.
         out: the run folder; `spanlab.load` takes it, or its `model/`.
-        dev: the labelled file that the best model is chosen by.
+        dev: the labelled file, or the examples, that the best model is chosen by.
         resume: continue the run in `out`.
         overwrite: replace the run in `out`.
         add: add the task to those of the model, whose outputs do not change.
@@ -120,19 +123,34 @@ def finetune(
     """
     if name is not None and not add:
         raise ConfigError("'name' is for added tasks", fix="use add=True as well, or leave 'name' out")
+    folder = RunFolder(out)
+    folder.check(resume=resume, overwrite=overwrite)
+    given = {"train": train} if dev is None else {"train": train, "dev": dev}
+    files = {name: _as_file(examples, name, task, folder) for name, examples in given.items()}
     job = FinetuningJob(
         task=task,
         model=str(model),
-        train=str(train),
-        dev=None if dev is None else str(dev),
+        train=files["train"],
+        dev=files.get("dev"),
         add_as=(name or task) if add else None,
-        config=resolve_run_config(task, _with_values_of(RunFolder(out), overrides) if resume else overrides),
+        config=resolve_run_config(task, _with_values_of(folder, overrides) if resume else overrides),
         unset=NOTHING_UNSET if resume else unset_settings(overrides),
         out=str(out),
         resume=resume,
         overwrite=overwrite,
     )
     return run_job(job, on_record=on_record)
+
+
+def _as_file(examples: str | Path | Iterable[Any], name: str, task: str, folder: RunFolder) -> str:
+    """The file of examples; those given in Python are written to the run folder, so that the run can be repeated."""
+    if isinstance(examples, str | Path):
+        return str(examples)
+    if task == MULTITASK:
+        raise ConfigError("'train' of multitask is a YAML list of tasks and their files", fix="name the list")
+    path = folder.path / EXAMPLES / f"{name}.jsonl"
+    write_records(path, examples, find_task(task).shape)
+    return str(path)
 
 
 def resumed_job(

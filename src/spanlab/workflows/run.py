@@ -4,6 +4,7 @@ import signal
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
+from html import escape
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,6 +13,7 @@ from torch import nn
 from spanlab.atomic_io import readable_disk_errors, write_atomically
 from spanlab.machine import describe_environment
 from spanlab.report.run_page import Section, run_page
+from spanlab.tasks.result import html_table
 from spanlab.training.loop import Outcome, Training
 from spanlab.training.records import MetricsFile, Record
 from spanlab.training.run_folder import REPORT
@@ -54,6 +56,12 @@ class RunResult:
             "scores": dict(self.scores),
             "remarks": list(self.remarks),
         }
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: what became of the run, its scores on dev, and remarks."""
+        facts = {"outcome": self.outcome, "steps": self.steps, **self.scores, "model": self.model}
+        remarks = "".join(f"<li>{escape(remark)}</li>" for remark in self.remarks)
+        return html_table(("run", str(self.folder)), facts.items()) + (f"<ul>{remarks}</ul>" if remarks else "")
 
 
 def run_training(

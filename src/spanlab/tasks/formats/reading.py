@@ -19,6 +19,7 @@ from spanlab.tasks.formats.gap import is_gap, read_gap
 from spanlab.tasks.formats.lines import STDIN, bare_suffix, peek_stdin, read_json_lines, read_lines, read_texts
 from spanlab.tasks.formats.row import FileShape, Row
 from spanlab.tasks.formats.semeval import is_semeval, read_semeval
+from spanlab.tasks.formats.spacy_docs import read_docbin
 from spanlab.tasks.formats.squad import is_squad, read_squad
 from spanlab.tasks.formats.tables import RENAMES, first_cells, read_csv, read_renames, read_tsv
 from spanlab.tasks.formats.word_relations import is_word_relations, read_word_relations
@@ -60,7 +61,11 @@ def _table(
 
 
 def _json_lines(path: str, shape: FileShape, columns: Sequence[str], scheme: object) -> Rows:
-    """JSON lines, with keys renamed to fields as the columns of a table are; those that are named must exist."""
+    return rename_keys(read_json_lines(path), shape, columns)
+
+
+def rename_keys(rows: Rows, shape: FileShape, columns: Sequence[str]) -> Rows:
+    """The rows with keys renamed to fields as the columns of a table are; those that are named must exist."""
     beyond_tables = [name for name in ("id", "entities", shape.labels) if name and name not in shape.fields]
     fields = {**shape.fields, **dict.fromkeys(beyond_tables, ())}
     renamed = read_renames(replace(shape, fields=fields), columns)
@@ -68,7 +73,7 @@ def _json_lines(path: str, shape: FileShape, columns: Sequence[str], scheme: obj
         fix = f"write {columns[0]}:FIELD, with the fields {', '.join(fields)}"
         raise InputError("JSON lines have keys, but data.columns (--columns) names columns by position", fix=fix)
     first = True
-    for row in read_json_lines(path):
+    for row in rows:
         if isinstance(row, InputError):
             yield row
             continue
@@ -98,6 +103,7 @@ _TEXT = (".txt", ".text")
 _begins_document = _by_line(lambda line: re.match(r"\s*#\s*begin document", line) is not None)
 
 FORMATS: tuple[Format, ...] = (
+    Format("spaCy documents", "spans", (".spacy",), None, _by_path(read_docbin), columns=False),
     Format("CSV", None, (".csv",), None, _table(read_csv)),
     Format("GAP", "clusters", (".tsv",), _by_line(is_gap), _by_path(read_gap), columns=False),
     Format("CoNLL columns", "spans", (".tsv", *_TEXT), _are_columns, _columns),

@@ -1,0 +1,1 @@
+"""Other libraries' forms of SpanLab, with these libraries themselves."""
