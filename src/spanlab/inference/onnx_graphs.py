@@ -57,6 +57,10 @@ def trace(module: nn.Module, inputs: Mapping[str, Tensor], outputs: Sequence[str
             dynamo=False,
         )
     model = onnx.load_from_string(buffer.getvalue())
+    used = {name for node in model.graph.node for name in node.input}
+    taken = [value for value in model.graph.input if value.name in used]
+    del model.graph.input[:]
+    model.graph.input.extend(taken)
     _store_transposed(model.graph)
     return model
 

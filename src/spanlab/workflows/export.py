@@ -55,9 +55,7 @@ def export(model: str | Path, out: Path, *, int8: bool = False) -> ExportReport:
     passages = [passage for passage in load_passages() if passage.language == "en"]
     inputs, texts = _inputs(torch_side.model, passages), [passage.text for passage in passages[:_INPUTS]]
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", UnknownTokensWarning
-        )  # a model of another language is compared as well
+        warnings.simplefilter("ignore", UnknownTokensWarning)  # a model of another language is compared as well
         parity = compare(torch_side, load(out), inputs, texts, threads=encoder_threads())
     size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file()) / 1e6
     return ExportReport(folder=out, exported=exported, megabytes=size, parity=parity, vnni=has_vnni_instructions())
