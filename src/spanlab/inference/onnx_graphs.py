@@ -9,6 +9,7 @@ package, and has the dynamic shapes of heads.
 """
 
 import hashlib
+import logging
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -142,6 +143,8 @@ def quantised(model: "ModelProto", folder: Path, *, reduced: bool) -> "ModelProt
 
     source, target = folder / "whole.onnx", folder / "quantised.onnx"
     onnx.save(model, str(source), save_as_external_data=True, location="whole.bin")
+    disabled = logging.root.manager.disable
+    logging.disable(logging.WARNING)  # advice to optimise the graph first, which ONNX Runtime does when it loads it
     quantize_dynamic(
         str(source),
         str(target),
@@ -152,6 +155,7 @@ def quantised(model: "ModelProto", folder: Path, *, reduced: bool) -> "ModelProt
         use_external_data_format=True,
         extra_options={"MatMulConstBOnly": True},
     )
+    logging.disable(disabled)
     return onnx.load(str(target))
 
 

@@ -84,9 +84,8 @@ def document_links(config: CorefLayers, *, overlap: bool) -> HostHead:
         candidate_C = _over_spans(_CANDIDATE_ROWS, hidden_ND, *spans, lambda block: layers(MENTIONS, block))[0]
         kept = keep_mentions(config, encoded.sample, candidate_C)
         if not len(kept):
-            return make_links(
-                kept, candidate_C, *(np.zeros((0, config.antecedents), t) for t in (np.int64, np.float32))
-            )
+            none_MK = np.zeros((0, config.antecedents))
+            return make_links(kept, candidate_C, none_MK.astype(np.int64), none_MK.astype(np.float32))
         given_M = encoded.sample.features["given"].astype(bool)[kept]
         # Mentions given by the user count as mentions whatever their score.
         mention_M = np.where(given_M, np.maximum(candidate_C[kept], 0), candidate_C[kept])
