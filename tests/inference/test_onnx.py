@@ -166,6 +166,17 @@ def test_int8_is_of_the_encoder_alone(tmp_path: Path) -> None:
     assert (cosines < 1 - 1e-7).any()  # it did change something
 
 
+def test_int8_has_the_adapters_of_each_task(tmp_path: Path) -> None:
+    folder = DATA / "tasks" / "added"
+    model = spanlab.load(folder, device="cpu", precision="fp32")
+    exported = spanlab.load(export(folder, tmp_path / "out", int8=True))
+    for task, item in cases("added"):
+        (expected,), (found,) = (side.predict([item], task=task) for side in (model, exported))
+        ours, theirs = (dict(leaves(result.to_dict())) for result in (expected, found))
+        shared = [key for key in ours if key in theirs and isinstance(ours[key], float)]
+        assert all(theirs[key] == pytest.approx(ours[key], abs=0.1) for key in shared)
+
+
 # ---- without torch
 
 

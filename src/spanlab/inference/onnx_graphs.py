@@ -142,7 +142,9 @@ def quantised(model: "ModelProto", folder: Path, *, reduced: bool) -> "ModelProt
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
     source, target = folder / "whole.onnx", folder / "quantised.onnx"
-    onnx.save(model, str(source), save_as_external_data=True, location="whole.bin")
+    whole = onnx.ModelProto()
+    whole.CopyFrom(model)  # saving moves the weights out of it
+    onnx.save(whole, str(source), save_as_external_data=True, location="whole.bin")
     disabled = logging.root.manager.disable
     logging.disable(logging.WARNING)  # advice to optimise the graph first, which ONNX Runtime does when it loads it
     quantize_dynamic(
