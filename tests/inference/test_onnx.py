@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import spanlab
+import spanlab.models
 from spanlab.errors import InputError, SpanlabError
 from spanlab.inference.predictor import Predictor
 from spanlab.tasks.coref import host_links
@@ -147,6 +148,20 @@ def test_a_task_with_adapters_costs_no_second_encoder(tmp_path: Path) -> None:
     alone = export(DATA / "models" / "spanbert", tmp_path / "alone")
     sizes = [(folder / "weights.bin").stat().st_size for folder in (out, alone)]
     assert sizes[0] < 2 * sizes[1]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("minilm")
+def test_the_reader_answers_as_in_torch(tmp_path: Path) -> None:
+    """Eight tasks, seven of them with adapters, in a folder that is not twice as large as the encoder."""
+    exported = spanlab.load(export(Path(spanlab.models.__file__).parent / "reader", tmp_path / "out"))
+    model = spanlab.load("reader", device="cpu", precision="fp32")
+    text = "Ada Lovelace met Charles Babbage in London in June 1833. He showed her his engine, and she wrote about it."
+    inputs: dict[str, Any] = dict.fromkeys(model.tasks, text)
+    inputs |= {"qa": {"question": "Who showed her the engine?", "context": text}, "similarity": (text, "An engine.")}
+    inputs["summary"] = {"sentences": text.split(". ")}
+    assert_alike(model, exported, list(inputs.items()))
+    assert (tmp_path / "out" / "weights.bin").stat().st_size < 2 * 90e6
 
 
 def test_int8_is_of_the_encoder_alone(tmp_path: Path) -> None:
