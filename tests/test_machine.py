@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from spanlab import machine
-from spanlab.machine import available_cores, limit_threads
+from spanlab.machine import available_cores, has_vnni_instructions, limit_threads
 
 
 def run_python(code: str, **environment: str) -> str:
@@ -141,3 +141,16 @@ def test_every_extra_installs_what_the_code_imports() -> None:
         assert extra == "docs" or not unused, f"{extra}: no module imports {unused}"
     (every,) = project["optional-dependencies"]["all"]
     assert set(every.removeprefix("spanlab[").removesuffix("]").split(",")) == extras - {"docs"}
+
+
+@pytest.mark.parametrize(
+    ("flags", "has"),
+    [("flags : fpu avx2 avx512_vnni", True), ("flags : fpu avx_vnni", True), ("flags : fpu avx2 avx512f", False)],
+)
+def test_vnni_is_read_from_the_flags_of_the_cpu(
+    flags: str, has: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    (tmp_path / "cpuinfo").write_text(f"processor : 0\n{flags}\nbugs : none\n", encoding="utf-8")
+    assert has_vnni_instructions(tmp_path / "cpuinfo") is has
+    assert not has_vnni_instructions(tmp_path / "missing")

