@@ -27,6 +27,8 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "docs": ("mkdocs",),
 }
 """The modules of each extra, which is installed when all of them are."""
+_ISA_WITHOUT_VNNI = {"SSE41", "AVX", "AVX2", "AVX512_CORE"}
+"""Values of ONEDNN_MAX_CPU_ISA with which oneDNN does not use VNNI instructions."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,6 +198,28 @@ def has_bf16_instructions() -> bool:
     cpu_has_bf16 = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
     has_onednn = torch.backends.mkldnn.is_available()
     return bool(cpu_has_bf16 and has_onednn and torch.ops.mkldnn._is_mkldnn_bf16_supported())
+
+
+def int8_instructions(cpu_info: Path = Path("/proc/cpuinfo")) -> str | None:
+    """The instructions that multiply bytes four at a time: amx_int8, avx512_vnni or avx_vnni; None without any.
+
+    Without them, pairs of products are added in 16 bits, which can overflow. ONEDNN_MAX_CPU_ISA can restrict oneDNN,
+    which uses them, to older instructions.
+    """
+    import torch
+
+    if not torch.backends.mkldnn.is_available():
+        return None
+    allowed = os.environ.get("ONEDNN_MAX_CPU_ISA", os.environ.get("DNNL_MAX_CPU_ISA", "DEFAULT")).upper()
+    try:
+        lines = cpu_info.read_text(encoding="ascii", errors="replace").splitlines()
+        flags = next((set(line.split()) for line in lines if line.startswith("flags")), set())
+    except OSError:  # not Linux: torch knows one of the three
+        flags = {"avx512_vnni"} if torch.cpu._is_vnni_supported() else set()
+    if allowed in _ISA_WITHOUT_VNNI:
+        return None
+    names = ("avx_vnni",) if allowed.startswith("AVX2") else ("amx_int8", "avx512_vnni", "avx_vnni")
+    return next((name for name in names if name in flags), None)
 
 
 def peak_memory_gb(device: str = "cpu") -> float:

@@ -4,7 +4,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spanlab.cli.options import ColumnsOption, DeviceOption, ModelArgument, TagSchemeOption, split_columns
+from spanlab.cli.options import (
+    ColumnsOption,
+    DeviceOption,
+    ModelArgument,
+    PrecisionOption,
+    TagSchemeOption,
+    split_columns,
+)
 from spanlab.cli.output import note, print_json, print_table
 from spanlab.cli.progress import InputProgress
 
@@ -22,6 +29,7 @@ def evaluate(
         int | None, typer.Option(min=1, help="Beam size of a model that generates; default: that of its training.")
     ] = None,
     device: DeviceOption = "auto",
+    precision: PrecisionOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the scores as JSON.")] = False,
 ) -> None:
     """Score a model on a labelled file, with the same code that predicts.
@@ -32,7 +40,7 @@ def evaluate(
     from spanlab.tasks.config import TaskDataConfig
     from spanlab.tasks.formats.reading import count_rows
 
-    predictor = load(model, device=device, beams=beams)
+    predictor = load(model, device=device, precision=precision, beams=beams)
     settings = TaskDataConfig(columns=split_columns(columns), tag_scheme=tag_scheme)
     shape = predictor.model.tasks[predictor.model.name_of(task)].shape
     with InputProgress("evaluate", count_rows(data, shape, settings.columns)) as progress:

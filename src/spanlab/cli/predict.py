@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from spanlab.cli.options import ColumnsOption, DeviceOption, ModelArgument, split_columns
+from spanlab.cli.options import ColumnsOption, DeviceOption, ModelArgument, PrecisionOption, split_columns
 from spanlab.cli.output import note
 from spanlab.cli.progress import InputProgress
 from spanlab.errors import InputError
@@ -17,6 +17,7 @@ from spanlab.inference.writers import OutputFormat, add_clusters, find_format, w
 if TYPE_CHECKING:
     from spanlab.inference.output_file import OutputFile
     from spanlab.inference.predictor import PredictedPortion, Predictor
+    from spanlab.inference.ray import RayPrediction
     from spanlab.tasks.formats.row import Row
 
 _TRIPLES = {".csv": "triples-csv", ".nt": "triples-nt"}
@@ -47,6 +48,7 @@ def predict(
     engine: Annotated[Literal["local", "ray"], typer.Option(help="This machine, or a Ray cluster.")] = "local",
     workers: Annotated[int | None, typer.Option(min=1, help="Ray workers; default: one for each CPU.")] = None,
     device: DeviceOption = "auto",
+    precision: PrecisionOption = None,
     redact: Annotated[bool, typer.Option("--redact", help="Write texts with entities replaced by labels.")] = False,
     resolve: Annotated[bool, typer.Option("--resolve", help="Write texts with pronouns replaced by names.")] = False,
     triples: Annotated[
@@ -65,11 +67,12 @@ def predict(
     from spanlab.inference.load import load
     from spanlab.inference.output_file import describe_maker
     from spanlab.inference.predictor import row_with_context
+    from spanlab.inference.ray import RayPrediction
     from spanlab.tasks.formats.reading import count_rows, read_rows
     from spanlab.tasks.formats.row import joint_shape
 
     with _open_output(output, resume=resume, overwrite=overwrite) as file:
-        predictor = load(model, device=device)
+        predictor = load(model, device=device, precision=precision)
         joint = task is not None and (task == "all" or "," in task)
         names = predictor.model.names_of(task.split(",") if task is not None and "," in task else task)
         if task == "all":
@@ -93,7 +96,16 @@ def predict(
         total, first = count_rows(source, shape, column_names), 0 if file is None else file.done
         with InputProgress("predict", total, first) as progress:
             if engine == "ray":
-                portions = _predict_on_ray(model, names[0], rows, progress, batch_tokens, device, first, workers)
+                # What auto has chosen here is the choice of every worker.
+                chosen = None if precision is None else predictor.process.precision
+                job = RayPrediction(
+                    model=str(Path(model).resolve()) if Path(model).exists() else model,  # workers may run elsewhere
+                    task=names[0],
+                    batch_tokens=batch_tokens,
+                    device=device,
+                    precision=chosen,
+                )
+                portions = _predict_on_ray(job, rows, progress, first, workers)
             else:
                 portions = predictor.predict_portions(
                     rows, tasks=names, batch_tokens=batch_tokens, first=first, progress=progress.advance
@@ -101,7 +113,11 @@ def predict(
                 portions = portions if joint else (portion.of_task(names[0]) for portion in portions)
             results: Any = _flat(portions) if file is None else file.keep_portions(portions)
             if beside is not None and triples is not None:
-                results = add_clusters(results, load(coref, device=device)) if coref is not None else results
+                results = (
+                    add_clusters(results, load(coref, device=device, precision=precision))
+                    if coref is not None
+                    else results
+                )
                 results = write_beside(beside, results, triples)
             if page is not None and html is not None:
                 results = write_beside(page, results, html)
@@ -143,20 +159,10 @@ def _remembered_columns(predictor: "Predictor", source: str, tasks: Sequence[str
 
 
 def _predict_on_ray(
-    model: str,
-    task: str,
-    rows: "Iterator[Row | InputError]",
-    progress: InputProgress,
-    batch_tokens: int,
-    device: Literal["auto", "cpu", "cuda", "mps"],
-    first: int,
-    workers: int | None,
+    job: "RayPrediction", rows: "Iterator[Row | InputError]", progress: InputProgress, first: int, workers: int | None
 ) -> "Iterator[PredictedPortion]":
-    from spanlab.inference.ray import RayPrediction, predict_on_ray
+    from spanlab.inference.ray import predict_on_ray
 
-    # Workers may run elsewhere: a folder by its absolute path.
-    folder = str(Path(model).resolve()) if Path(model).exists() else model
-    job = RayPrediction(model=folder, task=task, batch_tokens=batch_tokens, device=device)
     for portion in predict_on_ray(job, rows, first=first, workers=workers):
         progress.advance(len(portion.rows))
         yield portion

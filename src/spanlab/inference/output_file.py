@@ -231,7 +231,7 @@ def describe_maker(predictor: Predictor, tasks: Sequence[str], output_format: st
         "format": output_format,
         "batch tokens": batch_tokens,
         "device": predictor.process.device.type,
-        "precision": str(predictor.process.dtype).removeprefix("torch."),
+        "precision": predictor.process.precision,
         "spanlab": __version__,
         "torch": torch.__version__,
     }

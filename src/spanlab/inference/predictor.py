@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from spanlab.encoder.int8 import int8_copy
 from spanlab.errors import InputError, UnknownTokensWarning
 from spanlab.inference.finite_results import check_outputs, check_results, check_rows
 from spanlab.tasks.base import AnyTask
@@ -69,7 +70,9 @@ class Predictor:
     def __init__(self, model: TaskModel, process: ProcessContext) -> None:
         self.model, self.process = model, process
         heads = {**model.heads, EMBEDDING: TokenSumHead()}
-        self._network = MultiTaskNetwork(model.encoder, heads, adapters=model.adapters).eval()
+        self._in_int8 = process.precision == "int8"
+        encoder = int8_copy(model.encoder) if self._in_int8 else model.encoder
+        self._network = MultiTaskNetwork(encoder, heads, adapters=model.adapters).eval()
         self._merging = threading.Lock()
 
     @property
@@ -241,7 +244,7 @@ class Predictor:
         rows = (Row(values={"text": text}) for text in items)
         parts = [
             embed_texts(
-                self.model.encoder,
+                self._network.encoder,
                 windower,
                 [row.values["text"] for row in portion],
                 batch_tokens=batch_tokens,
@@ -317,7 +320,11 @@ class Predictor:
         with self._merging:
             adapters = self._network.adapters(task)
             if adapters is not None and len(adapters.adapters) and adapters.merged_encoder is None:
-                self._network.own[task] = adapters.merged_with(self._network.encoder)
+                merged = adapters.merged_with(self.model.encoder)
+                if self._in_int8:
+                    assert merged.merged_encoder is not None
+                    merged.merged_encoder = int8_copy(merged.merged_encoder)
+                self._network.own[task] = merged
 
 
 def _warn(unknown: UnknownTokens) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 from spanlab.errors import InputError, MissingExtraError, SpanlabError
 from spanlab.inference.load import load
+from spanlab.inference.precision import InferencePrecision
 from spanlab.inference.predictor import BATCH_TOKENS, PredictedPortion, portions, readable_row
 from spanlab.machine import available_cores
 from spanlab.ray_cluster import ray_cluster
@@ -31,6 +32,7 @@ class RayPrediction:
     task: str | None = None
     batch_tokens: int = BATCH_TOKENS
     device: Device = "auto"
+    precision: InferencePrecision | None = None
 
 
 def predict_on_ray(
@@ -92,7 +94,7 @@ class _Worker:
     def __init__(self, job: RayPrediction) -> None:
         os.environ["TOKENIZERS_PARALLELISM"] = "false"
         self._job = job
-        self._predictor = load(job.model, device=job.device)
+        self._predictor = load(job.model, device=job.device, precision=job.precision)
 
     def predict(self, rows: list[Row], first: int) -> list[Result]:
         """The results of one portion."""

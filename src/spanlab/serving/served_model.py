@@ -9,10 +9,11 @@ from spanlab.encoder import ElmoEncoder, load_model
 from spanlab.errors import ConfigError, InputError, did_you_mean
 from spanlab.inference.fill import Filler
 from spanlab.inference.load import load
+from spanlab.inference.precision import InferencePrecision
 from spanlab.inference.predictor import Predictor
 from spanlab.serving.refusals import RefusalError
 from spanlab.tasks.base import AnyTask
-from spanlab.training.config import Device, Precision
+from spanlab.training.config import Device
 
 RESERVED = ("all", "fill", "embeddings", "models", "attention", "attribution", "runs")
 """Names under `/v1/` that no task can have."""
@@ -68,7 +69,7 @@ def load_served(
     *,
     tasks: Mapping[str, str] | None = None,
     device: Device = "auto",
-    precision: Precision = "auto",
+    precision: InferencePrecision | None = None,
 ) -> tuple[ServedModel, ...]:
     """Load models under the names of their folders; `tasks` says which of them answers a task, by its name.
 
