@@ -22,7 +22,7 @@ from benchmarks.measure import circumstances, print_result
 from benchmarks.summarisation import show, write_parts
 from spanlab.encoder import CausalLMHead, TransformerEncoder, preset, save_model
 from spanlab.inference.load import load
-from spanlab.inference.predictor import Predictor
+from spanlab.inference.torch_predictor import TorchPredictor
 from spanlab.metrics.generation import score_rouge
 from spanlab.tasks.config import TaskDataConfig
 from spanlab.tasks.examples import read_labelled
@@ -48,15 +48,15 @@ def write_tiny_gpt(folder: Path, train: Path) -> Path:
     return folder
 
 
-def with_beams(model: Predictor) -> Predictor:
+def with_beams(model: TorchPredictor) -> TorchPredictor:
     """The same model, searching with several beams."""
     task = model.model.tasks["generation"]
     wider = Generation(replace(task.config, beams=BEAMS), task.fitted)
     heads = {"generation": wider.head(model.model.encoder)}
-    return Predictor(replace(model.model, tasks={"generation": wider}, heads=heads), model.process)
+    return TorchPredictor(replace(model.model, tasks={"generation": wider}, heads=heads), model.process)
 
 
-def score(model: Predictor, path: Path) -> dict[str, float]:
+def score(model: TorchPredictor, path: Path) -> dict[str, float]:
     """The metrics on a file, and the share of texts that the model ended itself."""
     found = read_labelled(Generation, str(path), TaskDataConfig())
     results = list(model.predict_rows(found.rows))

@@ -16,7 +16,7 @@ import torch
 from benchmarks.finetune import data_folder, minilm
 from benchmarks.measure import circumstances, print_result
 from spanlab.encoder import load_model
-from spanlab.inference.predictor import Predictor
+from spanlab.inference.torch_predictor import TorchPredictor
 from spanlab.machine import peak_memory_gb
 from spanlab.tasks.base import AnyTask
 from spanlab.tasks.formats.row import Row
@@ -45,7 +45,7 @@ def novel(words: int) -> str:
     return text[:process]
 
 
-def predictors() -> dict[str, Predictor]:
+def predictors() -> dict[str, TorchPredictor]:
     """A model with a new head for each task and kind of head."""
     entity = {"text": "Anna", "spans": [{"start": 0, "end": 4, "label": "PER"}]}
     examples = [NamedEntities.read(Row(values=entity), labelled=True)]
@@ -58,14 +58,14 @@ def predictors() -> dict[str, Predictor]:
     return {name: predictor(task) for name, task in tasks.items()}
 
 
-def predictor(task: AnyTask) -> Predictor:
+def predictor(task: AnyTask) -> TorchPredictor:
     """MiniLM with a new head."""
     torch.manual_seed(0)
     encoder = load_model(minilm()).encoder.eval()
     head: Any = task.head(encoder)
     tokenizer = Tokenizer.load(minilm())
     model = TaskModel(encoder=encoder, tokenizer=tokenizer, tasks={task.name: task}, heads={task.name: head.eval()})
-    return Predictor(model, current_process("cpu", "auto"))
+    return TorchPredictor(model, current_process("cpu", "auto"))
 
 
 def same(one: Any, other: Any) -> bool:  # noqa: ANN401 (results)

@@ -21,7 +21,7 @@ import torch
 from benchmarks.finetune import data_folder, minilm, read_squad
 from benchmarks.measure import circumstances, print_result
 from spanlab.inference.load import load
-from spanlab.inference.predictor import Predictor
+from spanlab.inference.torch_predictor import TorchPredictor
 from spanlab.tasks.model import TaskModel
 from spanlab.tasks.qa.task import THRESHOLD, QuestionAnswering
 from spanlab.workflows.finetune import finetune
@@ -62,13 +62,13 @@ def more_questions(count: int) -> list[dict[str, Any]]:
     return rows[:: len(rows) // count][:count] if count else []
 
 
-def always_answering(model: Predictor, path: Path) -> float:
+def always_answering(model: TorchPredictor, path: Path) -> float:
     """F1 of the same model without a threshold."""
     (name,) = model.tasks
     task = model.model.tasks[name]
     bold = QuestionAnswering(task.config, replace(task.fitted, thresholds={}))
     loud: TaskModel = replace(model.model, tasks={name: bold})
-    return Predictor(loud, model.process).evaluate(str(path)).metrics["f1"]
+    return TorchPredictor(loud, model.process).evaluate(str(path)).metrics["f1"]
 
 
 def never_answering(rows: Sequence[dict[str, Any]]) -> float:

@@ -20,7 +20,7 @@ from reader_training.assemble import BOX, CARD
 from reader_training.span_data import CONLL2003_TYPES
 from spanlab.atomic_io import sha256_of, write_atomically, write_json
 from spanlab.inference.load import load
-from spanlab.inference.predictor import Predictor
+from spanlab.inference.torch_predictor import TorchPredictor
 from spanlab.metrics.relations import score_joint_relations
 from spanlab.tasks.config import TaskDataConfig
 from spanlab.tasks.examples import read_labelled
@@ -55,7 +55,7 @@ PLACES = {"gap.dev.tsv": "coref/gap.dev.tsv", "STS-B": "pairs/STS-B/dev.tsv"}
 """Test files that are used as published, in the folder of data sets."""
 
 
-def measure(model: Predictor, task: str, path: Path, *, strict: float = 0.0) -> Metrics:
+def measure(model: TorchPredictor, task: str, path: Path, *, strict: float = 0.0) -> Metrics:
     """The metrics of a task on a test file; `strict` is another threshold of no answer."""
     if task == "entities" and path.name == "conll2003_test.jsonl":
         return _score_mapped(model, task, path)
@@ -69,7 +69,7 @@ def measure(model: Predictor, task: str, path: Path, *, strict: float = 0.0) -> 
     return metrics
 
 
-def _score_answers(model: Predictor, path: Path, *, strict: float) -> Metrics:
+def _score_answers(model: TorchPredictor, path: Path, *, strict: float) -> Metrics:
     """As the model answers; with the threshold that is best on dev, or always answering; and never answering."""
     task: Any
     task, labelled, results = model.predict_labelled(str(path), task="qa")
@@ -79,7 +79,7 @@ def _score_answers(model: Predictor, path: Path, *, strict: float) -> Metrics:
     changed = {"strict_f1": {"no_answer": strict}} if metrics["never_answering_f1"] else {"always_answering_f1": {}}
     for name, thresholds in changed.items():
         other = type(task)(task.config, replace(task.fitted, thresholds=thresholds))
-        predictor = Predictor(replace(model.model, tasks={**model.model.tasks, "qa": other}), model.process)
+        predictor = TorchPredictor(replace(model.model, tasks={**model.model.tasks, "qa": other}), model.process)
         metrics[name] = predictor.evaluate(str(path), task="qa").metrics["f1"]
     return metrics
 
@@ -95,7 +95,7 @@ def _look_up(path: Path) -> float:
     return score_joint_relations([example.gold for example in test], looked_up)["f1"]
 
 
-def _score_mapped(model: Predictor, task: str, path: Path) -> Metrics:
+def _score_mapped(model: TorchPredictor, task: str, path: Path) -> Metrics:
     """Entities of the types that CoNLL-2003 knows; of nested ones the outermost, as it has no others."""
     chosen, labelled, results = model.predict_labelled(str(path), task=task)
     mapped = []
@@ -114,7 +114,7 @@ def _outermost(spans: Iterable[Any]) -> list[Any]:
     return kept
 
 
-def measure_all(model: Predictor, *, data: Path, runs: Path) -> dict[str, dict[str, Any]]:
+def measure_all(model: TorchPredictor, *, data: Path, runs: Path) -> dict[str, dict[str, Any]]:
     """The metrics by task and test file; those measured before with the same weights are kept."""
     path = runs / "scores.json"
     scores: dict[str, dict[str, Any]] = json.loads(path.read_text()) if path.is_file() else {}

@@ -175,7 +175,8 @@ def test_tasks_with_different_adapters_on_one_encoder(tmp_path: Path) -> None:
 
 def several_adapters(folder: Path) -> Path:
     """A model of four tasks: one without adapters, and three with LoRA, a task embedding, and both."""
-    from spanlab.tasks.adapters import TaskAdapterConfig, TaskAdapters
+    from spanlab.tasks.adapters import TaskAdapters
+    from spanlab.tasks.config import TaskAdapterConfig
     from spanlab.tasks.model import TaskModel, load_task_model, save_task_model
     from tests.inference.models import shake
 

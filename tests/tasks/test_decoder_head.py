@@ -16,10 +16,11 @@ from spanlab.encoder import Encoder, Memory, build_encoder, elmo_preset, preset
 from spanlab.errors import ConfigError, InputError
 from spanlab.inference.load import load
 from spanlab.tasks.config import TaskDataConfig
+from spanlab.tasks.fitted import windower_for
 from spanlab.tasks.generation.config import DecoderConfig, GenerationConfig
 from spanlab.tasks.generation.decoder_head import DecoderHead
 from spanlab.tasks.generation.task import Generation
-from spanlab.tasks.model import TaskModel, load_task_model, save_task_model, windower_for
+from spanlab.tasks.model import TaskModel, load_task_model, save_task_model
 from spanlab.tasks.network import MultiTaskNetwork
 from spanlab.tasks.sample import SampleBatch
 from spanlab.tasks.tensor_batch import pack_samples
@@ -212,7 +213,7 @@ def train(task: Generation, encoder: Encoder, examples: list[Any], steps: int) -
     assert isinstance(head, DecoderHead)
     tokenizer = BPE if encoder.config.vocab_size == BPE.vocab_size else TOKENIZER
     criterion = MultiTaskNetwork(encoder, {"generation": head}).train()
-    frame = windower_for(encoder, tokenizer, task.config.data)
+    frame = windower_for(encoder.config, tokenizer, task.config.data)
     batch = pack_samples(SampleBatch(task="generation", samples=tuple(task.encode(examples, frame, labelled=True))))
     optimiser = torch.optim.Adam(criterion.parameters(), lr=2e-3)
     for _ in range(steps):
@@ -241,7 +242,7 @@ def test_every_encoder_learns_saves_and_loads(system: str, tmp_path: Path) -> No
     encoder = encoder_of(system, TOKENIZER.vocab_size)
     learns = system != "elmo"  # its LSTMs would take minutes
     head = train(task, encoder, examples, steps=60 if learns else 2)
-    frame = windower_for(encoder, TOKENIZER, task.config.data)
+    frame = windower_for(encoder.config, TOKENIZER, task.config.data)
     results = predict(task, encoder, head, examples, frame)
     if learns:
         assert [results[0].text, results[2].text] == ["a ferry left.", "no wave."]

@@ -9,9 +9,10 @@ import pytest
 import torch
 
 from spanlab.errors import SpanlabError
-from spanlab.tasks.adapters import TaskAdapterConfig, TaskAdapters
+from spanlab.tasks.adapters import TaskAdapters
 from spanlab.tasks.base import FittedState
 from spanlab.tasks.classification import Classification, ClassificationConfig
+from spanlab.tasks.config import TaskAdapterConfig
 from spanlab.tasks.model import TaskModel, load_task_model, save_task_model
 from spanlab.tasks.ner.config import NerConfig
 from spanlab.tasks.ner.task import NamedEntities

@@ -10,8 +10,9 @@ import torch
 
 from spanlab.encoder import Encoder
 from spanlab.finetuning.config import resolve_config
-from spanlab.tasks.adapters import TaskAdapterConfig, TaskAdapters
+from spanlab.tasks.adapters import TaskAdapters
 from spanlab.tasks.classification import Classification
+from spanlab.tasks.config import TaskAdapterConfig
 from spanlab.tasks.ner.task import NamedEntities
 from spanlab.tasks.network import MultiTaskNetwork
 from spanlab.tasks.predict import compute_outputs

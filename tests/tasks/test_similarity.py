@@ -10,8 +10,8 @@ import torch.nn.functional as F
 from spanlab.encoder import Encoder, load_model
 from spanlab.errors import InputError
 from spanlab.tasks.config import TaskDataConfig
+from spanlab.tasks.fitted import windower_for
 from spanlab.tasks.formats.row import Row
-from spanlab.tasks.model import windower_for
 from spanlab.tasks.network import MultiTaskNetwork
 from spanlab.tasks.predict import compute_outputs, embed_texts
 from spanlab.tasks.sample import SampleBatch
@@ -69,7 +69,7 @@ def test_the_squared_loss_of_a_cross_encoder(parts: tuple[Encoder, Tokenizer]) -
     encoder, tokenizer = parts
     task = Similarity.fit(SimilarityConfig(), SCORED)
     head = task.head(encoder)
-    samples = task.encode(SCORED, windower_for(encoder, tokenizer, task.config.data), labelled=True)
+    samples = task.encode(SCORED, windower_for(encoder.config, tokenizer, task.config.data), labelled=True)
     criterion = MultiTaskNetwork(encoder, {"s": head}).eval()
     loss = criterion(pack_samples(SampleBatch(task="s", samples=tuple(samples)))).value
     outputs = compute_outputs(criterion, {"s": samples}, batch_tokens=100, process=HERE)["s"]
@@ -84,7 +84,7 @@ def test_the_squared_loss_of_a_cross_encoder(parts: tuple[Encoder, Tokenizer]) -
 def test_the_towers_cosine_is_that_of_the_embeddings(parts: tuple[Encoder, Tokenizer], words: int) -> None:
     encoder, tokenizer = parts
     config = SimilarityConfig(head="bi", data=TaskDataConfig(length=32))
-    windower = windower_for(encoder, tokenizer, config.data)
+    windower = windower_for(encoder.config, tokenizer, config.data)
     few = [pair("the river rose " * words, "snow fell", score=5), pair("she won", "the race " * words, score=0)]
     task = Similarity.fit(config, few)
     samples = task.encode(few, windower, labelled=True)
@@ -106,7 +106,7 @@ def test_the_towers_cosine_is_that_of_the_embeddings(parts: tuple[Encoder, Token
 def test_labels_of_pairs(parts: tuple[Encoder, Tokenizer]) -> None:
     encoder, tokenizer = parts
     task = Similarity.fit(SimilarityConfig(class_weights="balanced"), LABELLED)
-    samples = task.encode(LABELLED, windower_for(encoder, tokenizer, task.config.data), labelled=True)
+    samples = task.encode(LABELLED, windower_for(encoder.config, tokenizer, task.config.data), labelled=True)
     outputs = compute_outputs(
         MultiTaskNetwork(encoder, {"s": task.head(encoder)}), {"s": samples}, batch_tokens=100, process=HERE
     )["s"]
@@ -129,6 +129,6 @@ def test_minilm_gives_the_vectors_of_sentence_transformers(minilm: Path) -> None
     mask = given["attention_mask"].unsqueeze(-1)
     wanted = F.normalize((hidden * mask).sum(1) / mask.sum(1), dim=-1)
     encoder = load_model(minilm).encoder.eval()
-    windower = windower_for(encoder, Tokenizer.load(minilm), TaskDataConfig())
+    windower = windower_for(encoder.config, Tokenizer.load(minilm), TaskDataConfig())
     found = embed_texts(encoder, windower, texts, batch_tokens=1000, process=HERE)
     torch.testing.assert_close(torch.from_numpy(found), wanted, atol=1e-5, rtol=0)

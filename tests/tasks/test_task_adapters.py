@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from spanlab.finetuning.config import resolve_config
-from spanlab.tasks.adapters import TaskAdapterConfig, TaskAdapters
+from spanlab.tasks.adapters import TaskAdapters
 from spanlab.tasks.classification import Classification
+from spanlab.tasks.config import TaskAdapterConfig
 from spanlab.tasks.network import MultiTaskNetwork, encode_samples
 from spanlab.tasks.sample import SampleBatch
 from spanlab.tasks.tensor_batch import TensorBatch, pack_samples

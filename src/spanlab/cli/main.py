@@ -22,6 +22,7 @@ from spanlab.cli import (
     doctor,
     embed,
     evaluate,
+    export,
     fill,
     finetune,
     generate,
@@ -71,6 +72,7 @@ app.command("convert")(convert.convert)
 app.command("doctor")(doctor.doctor)
 app.command("embed")(embed.embed)
 app.command("evaluate")(evaluate.evaluate)
+app.command("export")(export.export)
 app.command("fill")(fill.fill)
 app.command("finetune", epilog=_TASKS)(finetune.finetune)
 app.command("generate")(generate.generate)

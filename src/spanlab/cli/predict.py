@@ -97,7 +97,7 @@ def predict(
         with InputProgress("predict", total, first) as progress:
             if engine == "ray":
                 # What auto has chosen here is the choice of every worker.
-                chosen = None if precision is None else predictor.process.precision
+                chosen = None if precision is None else predictor.precision
                 job = RayPrediction(
                     model=str(Path(model).resolve()) if Path(model).exists() else model,  # workers may run elsewhere
                     task=names[0],

@@ -3,27 +3,23 @@
 Shapes: N tokens, H heads, W width of a head.
 """
 
-import math
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from spanlab.arrays import sinusoids
+
 RotaryAngles = tuple[Tensor, Tensor]
 """Cosine and sine, each (N, 1, 1, W/2)."""
 
 
 def sinusoid_table(length: int, width: int) -> Tensor:
-    """(length, width): sines in the even columns, cosines in the odd ones, wavelengths from 2π to 10,000·2π."""
+    """(length, width): the sinusoids of each position."""
     if torch.get_default_device().type == "meta":  # only the shape is wanted, and torch takes seconds to prepare more
         return torch.empty(length, width)
-    position = torch.arange(length, dtype=torch.float64).unsqueeze(1)
-    frequency = torch.exp(torch.arange(0, width, 2, dtype=torch.float64) * (-math.log(10_000.0) / width))
-    table = torch.zeros(length, width, dtype=torch.float64)
-    table[:, 0::2] = torch.sin(position * frequency)
-    table[:, 1::2] = torch.cos(position * frequency)[:, : width // 2]
-    return table.float()
+    return torch.from_numpy(sinusoids(length, width))
 
 
 def rotary_angles(position_ids_N: Tensor, head_width: int, base: float = 10_000.0) -> RotaryAngles:

@@ -17,8 +17,8 @@ from spanlab.errors import ConfigError, did_you_mean
 from spanlab.finetuning.config import MultitaskConfig, resolve_config
 from spanlab.finetuning.task_data import TaskEntry
 from spanlab.tasks.config import TaskConfig
+from spanlab.tasks.fitted import ALL
 from spanlab.tasks.formats.aligned import files_of
-from spanlab.tasks.model import ALL
 from spanlab.tasks.table import TASKS
 
 _NAME = re.compile(r"[A-Za-z0-9_-]+")

@@ -28,8 +28,9 @@ from spanlab.finetuning.defaults import HEADS, NOTHING_UNSET, RunScale, Unset
 from spanlab.finetuning.multitask import check_task_name, read_task_list, task_config
 from spanlab.finetuning.task_data import TaskData, TaskEntry
 from spanlab.markdown import plain
-from spanlab.tasks.adapters import TaskAdapterConfig, TaskAdapters, adapt
+from spanlab.tasks.adapters import TaskAdapters, adapt
 from spanlab.tasks.card import CardFacts, CardTask, task_section, write_card, write_shared_card
+from spanlab.tasks.config import TaskAdapterConfig
 from spanlab.tasks.head import Head
 from spanlab.tasks.model import TaskModel, load_task_model, save_task_model
 from spanlab.tasks.network import MultiTaskNetwork

@@ -19,9 +19,9 @@ from spanlab.finetuning.dev_split import split_examples
 from spanlab.tasks.card import CardFacts
 from spanlab.tasks.config import TaskConfig
 from spanlab.tasks.examples import Examples, check_known_labels, encode_examples, fit_task, read_labelled
+from spanlab.tasks.fitted import windower_for
 from spanlab.tasks.formats.aligned import short_name
 from spanlab.tasks.generation.config import GenerationConfig
-from spanlab.tasks.model import windower_for
 from spanlab.tasks.network import MultiTaskNetwork
 from spanlab.tasks.outputs import group_by_example
 from spanlab.tasks.predict import compute_outputs
@@ -83,7 +83,7 @@ class TaskData:
 
     def make_samples(self, model: Model, tokenizer: Tokenizer) -> None:
         """Encode the training examples, and with `tuning.augment` add copies refilled by the model's MLM head."""
-        self._windower = windower_for(model.encoder, tokenizer, self.config.data)
+        self._windower = windower_for(model.encoder.config, tokenizer, self.config.data)
         self.samples = self._encode(self.train, labelled=True)
         self._unknown = UnknownTokens(tokenizer)
         self._unknown.add_rows(self.train.rows, self.samples)

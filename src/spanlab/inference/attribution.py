@@ -26,6 +26,7 @@ from spanlab.encoder.layers import evaluating
 from spanlab.errors import InputError
 from spanlab.inference.explained_scores import Explained, Part, Predicted, explain
 from spanlab.inference.predictor import Input, Predictor, readable_row, to_row
+from spanlab.inference.torch_predictor import in_torch
 from spanlab.tasks.examples import encode_inputs
 from spanlab.tasks.head import Encoded
 from spanlab.tasks.network import MultiTaskNetwork
@@ -171,9 +172,10 @@ class _Path:
     """One task of a model in full precision, with everything that is needed to follow a score to its tokens."""
 
     def __init__(self, predictor: Predictor, task: str) -> None:
-        model = predictor.model
+        layers = in_torch(predictor)
+        model = layers.model
         self._name, self._model = task, model
-        self._process = predictor.process
+        self._process = layers.process
         heads, own = {task: model.heads[task]}, {k: v for k, v in model.adapters.items() if k == task}
         network = MultiTaskNetwork(model.encoder, heads, adapters=own)
         adapted = bool(own) and own[task].changes_hidden_states

@@ -223,17 +223,13 @@ class OutputFile:
 
 def describe_maker(predictor: Predictor, tasks: Sequence[str], output_format: str, batch_tokens: int) -> dict[str, Any]:
     """What an output is made by, as far as a result depends on it, down to its last digit."""
-    import torch
-
     return {
         "task": ",".join(tasks),
         "model": _fingerprint(predictor.model.folder),
         "format": output_format,
         "batch tokens": batch_tokens,
-        "device": predictor.process.device.type,
-        "precision": predictor.process.precision,
+        **predictor.made_by,
         "spanlab": __version__,
-        "torch": torch.__version__,
     }
 
 

@@ -23,12 +23,12 @@ from spanlab.encoder.layers import evaluating
 from spanlab.errors import ConfigError
 from spanlab.machine import has_bf16_instructions
 from spanlab.tasks.config import TaskDataConfig
-from spanlab.tasks.model import TaskModel, windower_for
+from spanlab.tasks.fitted import windower_for
+from spanlab.tasks.model import TaskModel
 from spanlab.tasks.outputs import embedding_samples
-from spanlab.training.config import Device
+from spanlab.training.config import Device, InferencePrecision
 from spanlab.training.distributed import ProcessContext, current_process
 
-InferencePrecision = Literal["auto", "fp32", "bf16", "int8", "fp16", "fp64"]
 TOLERANCE = 0.1
 """The largest difference of hidden states from those of fp32: root mean squares, difference over fp32.
 

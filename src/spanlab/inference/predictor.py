@@ -4,8 +4,8 @@ Inputs are read in portions of bounded size, so that memory does not grow with t
 sorted by length and computed in batches of a bounded number of tokens.
 """
 
-import threading
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -14,23 +14,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spanlab.encoder.int8 import int8_copy
 from spanlab.errors import InputError, UnknownTokensWarning
 from spanlab.inference.finite_results import check_outputs, check_results, check_rows
 from spanlab.tasks.base import AnyTask
 from spanlab.tasks.config import TaskDataConfig
 from spanlab.tasks.examples import Examples, check_known_labels, encode_inputs, read_labelled
+from spanlab.tasks.fitted import ALL, FittedTasks, windower_for
 from spanlab.tasks.formats.reading import fitting_columns, given_fields
 from spanlab.tasks.formats.row import Row, joint_shape
-from spanlab.tasks.model import ALL, TaskModel, windower_for
-from spanlab.tasks.network import MultiTaskNetwork
-from spanlab.tasks.outputs import group_by_example
-from spanlab.tasks.predict import TokenSumHead, compute_outputs, embed_texts
+from spanlab.tasks.outputs import embedding_samples, embedding_vectors, group_by_example
 from spanlab.tasks.result import Result, Scores
 from spanlab.tasks.sample import Sample
 from spanlab.tasks.unknown_tokens import UnknownTokens
 from spanlab.tasks.windows import Windower
-from spanlab.training.distributed import ProcessContext
 
 Input = str | tuple[str, ...] | Mapping[str, Any]
 BATCH_TOKENS = 16384
@@ -64,16 +60,37 @@ class EncodedRows:
     samples: Mapping[str, Sequence[Sample]]
 
 
-class Predictor:
-    """What `spanlab.load` returns. Many threads may use one at once."""
+class Predictor(ABC):
+    """What `spanlab.load` returns. Many threads may use one at once.
 
-    def __init__(self, model: TaskModel, process: ProcessContext) -> None:
-        self.model, self.process = model, process
-        heads = {**model.heads, EMBEDDING: TokenSumHead()}
-        self._in_int8 = process.precision == "int8"
-        encoder = int8_copy(model.encoder) if self._in_int8 else model.encoder
-        self._network = MultiTaskNetwork(encoder, heads, adapters=model.adapters).eval()
-        self._merging = threading.Lock()
+    All but the layers works on the host: `TorchPredictor` and `OnnxPredictor` compute these.
+    """
+
+    model: FittedTasks
+
+    @abstractmethod
+    def compute(
+        self,
+        samples: Mapping[str, Sequence[Sample]],
+        *,
+        batch_tokens: int = BATCH_TOKENS,
+        on_share: Progress = lambda share: None,
+    ) -> dict[str, list[Any]]:
+        """The output of each task's head, or of `EMBEDDING`, for each sample, in order."""
+
+    @abstractmethod
+    def generates(self, task: str) -> bool:
+        """Whether the task runs the encoder once per token, so that its inputs take long however short they are."""
+
+    @property
+    @abstractmethod
+    def precision(self) -> str:
+        """What matrices are multiplied in, such as bf16."""
+
+    @property
+    @abstractmethod
+    def made_by(self) -> dict[str, str]:
+        """The device, the precision and the library that results depend on, down to their last digit."""
 
     @property
     def tasks(self) -> tuple[str, ...]:
@@ -198,24 +215,6 @@ class Predictor:
         }
         return EncodedRows(rows=rows, examples=examples, samples=samples)
 
-    def compute(
-        self,
-        samples: Mapping[str, Sequence[Sample]],
-        *,
-        batch_tokens: int = BATCH_TOKENS,
-        on_share: Progress = lambda share: None,
-    ) -> dict[str, list[Any]]:
-        """The output of each task's head, or of `EMBEDDING`, for each sample, in order."""
-        for task in samples:
-            self._merge_adapters(task)
-        return compute_outputs(
-            self._network, samples, batch_tokens=batch_tokens, process=self.process, on_share=on_share
-        )
-
-    def generates(self, task: str) -> bool:
-        """Whether the task runs the encoder once per token, so that its inputs take long however short they are."""
-        return self._network.head(task).generates
-
     def decode(
         self, encoded: "EncodedRows", outputs: Mapping[str, Sequence[Any]], *, first: int = 0
     ) -> dict[str, list[Result]]:
@@ -242,21 +241,15 @@ class Predictor:
         windower = self.embedding_windower(data)
         unknown = UnknownTokens(self.model.tokenizer)
         rows = (Row(values={"text": text}) for text in items)
-        parts = [
-            embed_texts(
-                self._network.encoder,
-                windower,
-                [row.values["text"] for row in portion],
-                batch_tokens=batch_tokens,
-                process=self.process,
-                on_share=_by_share(progress, len(portion)),
-                unknown=unknown,
-            )
-            for portion in portions(rows)
-        ]
+        parts = []
+        for portion in portions(rows):
+            samples = embedding_samples(windower, [row.values["text"] for row in portion])
+            unknown.add_rows(portion, samples)
+            on_share = _by_share(progress, len(portion))
+            sums = self.compute({EMBEDDING: samples}, batch_tokens=batch_tokens, on_share=on_share)[EMBEDDING]
+            parts.append(embedding_vectors(samples, sums, count=len(portion), width=self.model.shape.width))
         _warn(unknown)
-        width = self.model.encoder.config.width
-        vectors = np.concatenate(parts) if parts else np.zeros((0, width), np.float32)
+        vectors = np.concatenate(parts) if parts else np.zeros((0, self.model.shape.width), np.float32)
         check_rows(vectors)
         return vectors[0] if isinstance(texts, str) else vectors
 
@@ -264,7 +257,7 @@ class Predictor:
         """How texts are cut to be embedded: by `data`, the settings of the model's only task, or the defaults."""
         tasks = list(self.model.tasks.values())
         window = data or (tasks[0].config.data if len(tasks) == 1 else TaskDataConfig())
-        return windower_for(self.model.encoder, self.model.tokenizer, window)
+        return windower_for(self.model.shape, self.model.tokenizer, window)
 
     def evaluate(
         self,
@@ -314,17 +307,6 @@ class Predictor:
     def remark_columns(self, path: str, columns: Sequence[str]) -> tuple[str, ...]:
         """A remark that columns of the training file are used for another."""
         return (f"{path}: columns as in training, {','.join(columns)}",) if columns else ()
-
-    def _merge_adapters(self, task: str) -> None:
-        """Merge the LoRA adapters of a task into matrices of its own, once."""
-        with self._merging:
-            adapters = self._network.adapters(task)
-            if adapters is not None and len(adapters.adapters) and adapters.merged_encoder is None:
-                merged = adapters.merged_with(self.model.encoder)
-                if self._in_int8:
-                    assert merged.merged_encoder is not None
-                    merged.merged_encoder = int8_copy(merged.merged_encoder)
-                self._network.own[task] = merged
 
 
 def _warn(unknown: UnknownTokens) -> None:

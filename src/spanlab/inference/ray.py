@@ -14,13 +14,12 @@ from typing import Any
 
 from spanlab.errors import InputError, MissingExtraError, SpanlabError
 from spanlab.inference.load import load
-from spanlab.inference.precision import InferencePrecision
 from spanlab.inference.predictor import BATCH_TOKENS, PredictedPortion, portions, readable_row
 from spanlab.machine import available_cores
 from spanlab.ray_cluster import ray_cluster
 from spanlab.tasks.formats.row import Row
 from spanlab.tasks.result import Result
-from spanlab.training.config import Device
+from spanlab.training.config import Device, InferencePrecision
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -92,7 +92,7 @@ def read_flag(values: Mapping[str, Any], key: str, *, default: bool) -> bool:
 
 def check_dimensions(values: Mapping[str, Any], model: ServedModel) -> None:
     """Refuse a `dimensions` that is not the width of the model's vectors."""
-    given, width = values.get("dimensions"), model.predictor.model.encoder.config.width
+    given, width = values.get("dimensions"), model.predictor.model.shape.width
     if given is not None and given != width:
         message = f"'dimensions' is {clip_repr(given)}; the vectors of '{model.name}' have {width}"
         raise RefusalError(422, "invalid_input", message, where="dimensions")

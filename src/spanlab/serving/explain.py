@@ -11,6 +11,7 @@ from fastapi import APIRouter, Request, Response
 from spanlab.errors import SpanlabError, clip_repr
 from spanlab.inference.attribution import attribute
 from spanlab.inference.writers import to_json
+from spanlab.inference.torch_predictor import in_torch
 from spanlab.report.attention import attention_of
 from spanlab.serving.bodies import check_keys, parse_object
 from spanlab.serving.refusals import RefusalError, invalid
@@ -87,9 +88,8 @@ async def _attention(serving: Serving, model_name: str | None, body: bytes) -> R
     model = serving.model(model_name)
 
     def compute() -> str:
-        report = attention_of(
-            model.predictor.model.encoder, model.predictor.model.tokenizer, text, title=model.name, longest=_LONGEST
-        )
+        loaded = in_torch(model.predictor).model
+        report = attention_of(loaded.encoder, loaded.tokenizer, text, title=model.name, longest=_LONGEST)
         return to_json(report.to_dict(layer, head))
 
     return await _run(serving, compute, "text")

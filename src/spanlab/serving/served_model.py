@@ -9,11 +9,11 @@ from spanlab.encoder import ElmoEncoder, load_model
 from spanlab.errors import ConfigError, InputError, did_you_mean
 from spanlab.inference.fill import Filler
 from spanlab.inference.load import load
-from spanlab.inference.precision import InferencePrecision
 from spanlab.inference.predictor import Predictor
+from spanlab.inference.torch_predictor import TorchPredictor
 from spanlab.serving.refusals import RefusalError
 from spanlab.tasks.base import AnyTask
-from spanlab.training.config import Device
+from spanlab.training.config import Device, InferencePrecision
 
 RESERVED = ("all", "fill", "embeddings", "models", "attention", "attribution", "runs")
 """Names under `/v1/` that no task can have."""
@@ -54,7 +54,8 @@ class ServedModel:
             }
             for name, task in self.tasks.items()
         ]
-        attends = not isinstance(self.predictor.model.encoder, ElmoEncoder)
+        layers = self.predictor
+        attends = isinstance(layers, TorchPredictor) and not isinstance(layers.model.encoder, ElmoEncoder)
         return {"tasks": tasks, "fill": self.filler is not None, "embed": True, "attention": attends}
 
 
@@ -111,7 +112,7 @@ def _free_name(source: str, taken: set[str]) -> str:
 def _filler(predictor: Predictor, device: Device) -> Filler | None:
     """What fills masks with a model's own MLM head, over the encoder that is in memory; None without one."""
     folder = predictor.model.folder
-    if folder is None or predictor.model.tokenizer.mask_id is None:
+    if not isinstance(predictor, TorchPredictor) or folder is None or predictor.model.tokenizer.mask_id is None:
         return None
     model = load_model(folder)
     if "mlm" in model.heads:

@@ -111,7 +111,7 @@ class Serving:
                 return await self._embed(predictor, ticket, texts[start:stop])
 
             parts = await _in_turns(rows, portion)
-        width = predictor.model.encoder.config.width
+        width = predictor.model.shape.width
         vectors = np.concatenate([part for part, _ in parts]) if parts else np.zeros((0, width), np.float32)
         return vectors, sum(tokens for _, tokens in parts)
 
@@ -122,7 +122,7 @@ class Serving:
         samples = await self.in_pool(embedding_samples, predictor.embedding_windower(), texts)
         self.metrics.tokenize_seconds.observe(time.perf_counter() - start)
         outputs = await ticket.compute(predictor, {EMBEDDING: samples})
-        width = predictor.model.encoder.config.width
+        width = predictor.model.shape.width
 
         def pool() -> NDArray[np.float32]:
             vectors = embedding_vectors(samples, outputs[EMBEDDING], count=len(texts), width=width)

@@ -105,7 +105,7 @@ def _describe(serving: Serving, model: ServedModel) -> dict[str, Any]:
     return {
         "model_id": model.name,
         "model_sha": None,
-        "model_dtype": {"bf16": "bfloat16", "fp16": "float16"}.get(predictor.process.precision, "float32"),
+        "model_dtype": {"bf16": "bfloat16", "fp16": "float16"}.get(predictor.precision, "float32"),
         "model_type": {"embedding": {"pooling": "mean"}},
         "max_concurrent_requests": settings.queue,
         "max_input_length": predictor.embedding_windower().length,

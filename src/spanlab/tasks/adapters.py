@@ -6,8 +6,7 @@ is a parametrisation of the weight, so fused kernels use the sum, too; it is mer
 
 import copy
 import math
-from dataclasses import dataclass
-from typing import Annotated
+from typing import cast
 
 import torch
 import torch.nn.functional as F
@@ -15,12 +14,11 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.utils import parametrize
 
-from spanlab.config import AtLeast, AtMost, Bounded
 from spanlab.encoder import Encoder
 from spanlab.encoder.layers import copy_sharing_tensors
 from spanlab.encoder.model import EncoderOutput
 from spanlab.errors import ConfigError
-from spanlab.tasks.config import TuningConfig
+from spanlab.tasks.config import TaskAdapterConfig, TuningConfig
 
 
 class LowRank(nn.Module):
@@ -88,23 +86,6 @@ def matrices_of(encoder: Encoder) -> dict[str, nn.Linear]:
     return {name: module for name, module in named if isinstance(module, nn.Linear) and module is not encoder.pooler}
 
 
-@dataclass(frozen=True, kw_only=True)
-class TaskAdapterConfig(Bounded):
-    """Which adapters a task has; kept in `spanlab.json`."""
-
-    lora: Annotated[int, AtLeast(0), AtMost(65_536)] = 0
-    """The LoRA rank; 0: none."""
-    lora_alpha: Annotated[float, AtLeast(-1e6), AtMost(1e6)] = 16.0
-    pooler: bool = False
-    embedding: bool = False
-    """A vector that is added to every embedded token."""
-
-    @property
-    def any(self) -> bool:
-        """Whether there is any adapter."""
-        return bool(self.lora or self.pooler or self.embedding)
-
-
 class TaskAdapters(nn.Module):
     """Per-task parameters inside a shared encoder: embedding, LoRA, pooler; initialised so that they change nothing."""
 
@@ -134,6 +115,10 @@ class TaskAdapters(nn.Module):
             module = merged.merged_encoder.get_submodule(name.removesuffix(".weight"))
             module.weight = nn.Parameter(weight, requires_grad=False)
         return merged
+
+    def updates(self) -> list[tuple[str, LowRank]]:
+        """The LoRA updates with the names of their matrices in the encoder."""
+        return [(name, cast(LowRank, update)) for name, update in zip(self._names, self.adapters, strict=True)]
 
     @property
     def changes_hidden_states(self) -> bool:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 from spanlab.metrics.score_counts import ScoreCounts
 from spanlab.tasks.config import TaskConfig
 from spanlab.tasks.formats.row import FileShape, Row
+from spanlab.tasks.host_head import HostHead, by_row, one_graph
 from spanlab.tasks.result import Mistake, Result, Scores
 from spanlab.tasks.sample import Sample
 from spanlab.tasks.validation import Problem
@@ -126,6 +127,11 @@ class Task(Generic[Example, Outcome]):
     def head(self, encoder: "Encoder") -> "Head":
         """Newly initialised layers for this task on this encoder."""
         raise NotImplementedError
+
+    @property
+    def host_head(self) -> HostHead:
+        """What its head does on the host, where an exported model computes its layers; by default a row a sample."""
+        return one_graph(by_row)
 
     # ---- decode
 

@@ -62,6 +62,23 @@ class TuningConfig(Bounded):
 
 
 @dataclass(frozen=True, kw_only=True)
+class TaskAdapterConfig(Bounded):
+    """Which adapters a task has; kept in `spanlab.json`."""
+
+    lora: Annotated[int, AtLeast(0), AtMost(65_536)] = 0
+    """The LoRA rank; 0: none."""
+    lora_alpha: Annotated[float, AtLeast(-1e6), AtMost(1e6)] = 16.0
+    pooler: bool = False
+    embedding: bool = False
+    """A vector that is added to every embedded token."""
+
+    @property
+    def any(self) -> bool:
+        """Whether there is any adapter."""
+        return bool(self.lora or self.pooler or self.embedding)
+
+
+@dataclass(frozen=True, kw_only=True)
 class TaskConfig(Bounded):
     """Settings of all tasks; the defaults are those of GLUE in SpanBERT's paper."""
 

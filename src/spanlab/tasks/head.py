@@ -3,8 +3,9 @@
 Shapes: N tokens, B sequences, D width, V vocabulary, E width of the word table.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from torch import Tensor, nn
 
@@ -12,6 +13,9 @@ from spanlab.encoder import Encoder
 from spanlab.objectives.objective import ObjectiveLoss, loss_and_accuracy
 from spanlab.tasks.sample import SampleBatch
 from spanlab.tasks.tensor_batch import TensorBatch
+
+if TYPE_CHECKING:
+    from spanlab.tasks.head_graphs import HeadGraph
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +48,8 @@ class Head(nn.Module):
     terms of the whole step, so that neither gradient accumulation nor several processes change the result.
     """
 
+    features: ClassVar[tuple[str, ...]] = ()
+    """The features of samples that `forward` reads in prediction: inputs of its exported graph."""
     generates: ClassVar[bool] = False
     """Whether prediction calls `generate`, which runs the encoder once per token, in place of `forward`."""
 
@@ -81,6 +87,10 @@ class Head(nn.Module):
     def split(self, logits: Any, batch: TensorBatch) -> list[Any]:  # noqa: ANN401
         """The output of each sample, in order, as numpy arrays on the host: the input of the task's `decode`."""
         raise NotImplementedError
+
+    def graphs(self) -> "Mapping[str, HeadGraph]":
+        """The graphs that a head with more than one, or with other inputs than `features`, is exported as."""
+        return {}
 
     def generate(self, encoder: Encoder, batch: TensorBatch) -> Any:  # noqa: ANN401
         """What `split` takes, in place of `forward`, where `generates` is true."""

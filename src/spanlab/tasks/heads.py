@@ -22,6 +22,8 @@ from spanlab.objectives.causal_lm import causal_lm_loss
 from spanlab.objectives.objective import ObjectiveLoss, in_full_precision
 from spanlab.tasks.config import Pooling
 from spanlab.tasks.head import Encoded, Head, StandardHead
+from spanlab.tasks.head_graphs import HeadGraph
+from spanlab.tasks.host_head import LOGITS, by_row
 from spanlab.tasks.tensor_batch import TensorBatch
 
 # ---- pooling
@@ -47,10 +49,31 @@ def add_pooler(encoder: Encoder) -> None:
 
 def sums_by_sequence(encoded: Encoded) -> Tensor:
     """(B, D) the sum of the hidden states of each sequence."""
-    lengths_B = encoded.batch.lengths_B
-    hidden_ND = in_full_precision(encoded.hidden_ND)
-    sequence_N = torch.repeat_interleave(torch.arange(len(lengths_B), device=hidden_ND.device), lengths_B)
-    return hidden_ND.new_zeros(len(lengths_B), hidden_ND.shape[1]).index_add_(0, sequence_N, hidden_ND)
+    hidden_ND, batch = in_full_precision(encoded.hidden_ND), encoded.batch
+    return sum_rows(hidden_ND, batch.token_sequences, batch.lengths_B.shape[0])
+
+
+def sum_rows(values_NV: Tensor, group_N: Tensor, groups: int) -> Tensor:
+    """(groups, V) the sum of the rows of each group; `group_N` is the group of each row."""
+    if torch.onnx.is_in_onnx_export():  # where sums by index are slow, and groups are few
+        is_in_GN = group_N == torch.arange(groups)[:, None]
+        return is_in_GN.to(values_NV.dtype) @ values_NV
+    return values_NV.new_zeros(groups, values_NV.shape[1]).index_add(0, group_N, values_NV)
+
+
+# ---- layouts
+
+
+def pad_rows(values: Tensor, lengths_B: Tensor, fill: float) -> Tensor:
+    """(N, …) of a packed row as (B, T, …), with `fill` where a sequence is shorter than the longest."""
+    counts = lengths_B.tolist()
+    return torch.nn.utils.rnn.pad_sequence(list(torch.split(values, counts)), batch_first=True, padding_value=fill)
+
+
+def on_host(logits: Tensor) -> NDArray[np.float32]:
+    """Logits as an array in single precision."""
+    array: NDArray[np.float32] = logits.detach().float().cpu().numpy()
+    return array
 
 
 # ---- losses
@@ -177,20 +200,22 @@ class SequenceTaskHead(Head):
     @override
     def split(self, logits_SL: Tensor, batch: TensorBatch) -> list[NDArray[np.float32]]:
         """(L,) per sample."""
-        return list(logits_SL.float().cpu().numpy())
+        return by_row(on_host(logits_SL), batch.batch)
 
 
 class BiHead(Head):
     """The cosine of the two texts' vectors; without weights."""
 
     @override
+    def graphs(self) -> dict[str, HeadGraph]:
+        return {LOGITS: HeadGraph(compute=self, examples={"side": torch.tensor([0, 1])})}
+
+    @override
     def forward(self, encoded: Encoded) -> Tensor:
         """(S,) cosines; the feature `side` is 0 or 1 for sequences of the first or the second text."""
         sums_BD, batch = sums_by_sequence(encoded), encoded.batch
-        counts = torch.tensor(batch.sequence_counts, device=sums_BD.device)
-        text_B = 2 * torch.repeat_interleave(torch.arange(len(counts), device=sums_BD.device), counts)
-        text_B = text_B + batch.features["side"]
-        texts_TD = sums_BD.new_zeros(2 * len(counts), sums_BD.shape[1]).index_add_(0, text_B, sums_BD)
+        text_B = 2 * batch.sequence_samples + batch.features["side"]
+        texts_TD = sum_rows(sums_BD, text_B, 2 * len(batch.batch.samples))
         return F.cosine_similarity(texts_TD[0::2], texts_TD[1::2], dim=-1)
 
     @override
@@ -199,8 +224,9 @@ class BiHead(Head):
         return squared_loss(cosine_S, batch.targets["score"])
 
     @override
-    def split(self, cosine_S: Tensor, batch: TensorBatch) -> list[float]:
-        return cosine_S.tolist()
+    def split(self, cosine_S: Tensor, batch: TensorBatch) -> list[NDArray[np.float32]]:
+        """() per sample."""
+        return by_row(on_host(cosine_S), batch.batch)
 
 
 class AuxiliaryLMHead(Head):

@@ -34,9 +34,20 @@ class TensorBatch:
         return torch.cumsum(self.lengths_B, 0) - self.lengths_B
 
     @property
-    def sequence_counts(self) -> list[int]:
-        """(S,) sequences of each sample."""
-        return [len(sample.sequences) for sample in self.batch.samples]
+    def token_sequences(self) -> Tensor:
+        """(N,) the index of the sequence that each token is of."""
+        return _repeated_indices(self.lengths_B)
+
+    @property
+    def sequence_samples(self) -> Tensor:
+        """(B,) the index of the sample that each sequence is of."""
+        counts = [len(sample.sequences) for sample in self.batch.samples]
+        return _repeated_indices(torch.tensor(counts, device=self.lengths_B.device))
+
+    def packed(self, name: str) -> Tensor:
+        """A feature of positions in each sample's only sequence, shifted to positions in the packed batch."""
+        counts = torch.tensor(self.batch.feature_counts(name), device=self.lengths_B.device)
+        return self.features[name] + torch.repeat_interleave(self.starts, counts)
 
     @property
     def token_counts(self) -> list[int]:
@@ -59,6 +70,11 @@ def pack_samples(batch: SampleBatch, device: torch.device | str = "cpu") -> Tens
         features=_concatenate([sample.features for sample in batch.samples], device),
         targets=_concatenate([sample.targets for sample in batch.samples], device),
     )
+
+
+def _repeated_indices(counts: Tensor) -> Tensor:
+    """0 so many times as the first count says, 1 as the second, and so on."""
+    return torch.repeat_interleave(torch.arange(counts.shape[0], device=counts.device), counts)
 
 
 def _concatenate(samples: Sequence[Arrays], device: torch.device | str) -> dict[str, Tensor]:

@@ -5,8 +5,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spanlab.tasks.qa.band import band, best_of_windows, pad_rows
+from spanlab.tasks.heads import pad_rows
+from spanlab.tasks.qa.band import best_pointers
 from spanlab.tasks.qa.decode import WindowAnswers, merge_windows, probabilities
+from spanlab.tasks.sample import Sample, SampleBatch, TokenSequence
 from spanlab.tasks.spans.units import tokens_over
 
 Window = tuple[int, int, int]
@@ -14,33 +16,31 @@ Window = tuple[int, int, int]
 WINDOWS = st.lists(st.tuples(st.integers(1, 4), st.integers(0, 7), st.integers(0, 2)), min_size=1, max_size=5)
 
 
-def stops_of(windows: list[Window]) -> torch.Tensor:
-    stops, place = [], 0
-    for before, text, behind in windows:
-        stops += [0] * before + [place + before + text] * text + [0] * behind
-        place += before + text + behind
-    return torch.tensor(stops)
+def window_sample(before: int, text: int, behind: int) -> Sample:
+    ids = np.zeros(before + text + behind, np.int64)
+    features = {"begin": np.array([before]), "stop": np.array([before + text]), "null": np.array([0])}
+    features |= {"may_begin": np.ones(text, bool), "may_end": np.ones(text, bool)}
+    return Sample(example=0, sequences=(TokenSequence(ids=ids),), features=features)
 
 
 @given(windows=WINDOWS, max_length=st.integers(1, 6), count=st.integers(1, 8), seed=st.integers(0, 10**6))
 @settings(max_examples=80, deadline=None)
 def test_best_pairs_of_windows(windows: list[Window], max_length: int, count: int, seed: int) -> None:
-    torch.manual_seed(seed)
+    batch = SampleBatch(task="qa", samples=tuple(window_sample(*window) for window in windows))
     lengths = [sum(window) for window in windows]
-    start, end, null = torch.randn(sum(lengths)), torch.randn(sum(lengths)), torch.randn(len(windows))
-    scores = band(start, end, stops_of(windows), max_length)
-    found = best_of_windows(scores, null, torch.tensor(lengths), count)
-    place = 0
-    for (before, text, _), length, answers, own_null in zip(windows, lengths, found, null.tolist(), strict=True):
+    logits = np.random.default_rng(seed).normal(size=(sum(lengths), 2)).astype(np.float32)
+    found = best_pointers(logits, batch, max_answer=max_length, count=count)
+    (start, end), place = logits.T, 0
+    for (before, text, _), length, answers in zip(windows, lengths, found, strict=True):
         pairs = [
-            ((start[place + a] + end[place + b]).item(), a, b)
+            (float(start[place + a] + end[place + b]), a, b)
             for a in range(before, before + text)
             for b in range(a, min(a + max_length, before + text))
         ]
         pairs = sorted(pairs, reverse=True)[:count]
         assert answers.scores.tolist() == [pair[0] for pair in pairs]
         assert list(zip(answers.first.tolist(), answers.last.tolist(), strict=True)) == [pair[1:] for pair in pairs]
-        assert answers.null == own_null
+        assert answers.null == float(start[place] + end[place])
         place += length
 
 

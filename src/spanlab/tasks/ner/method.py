@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from spanlab.arrays import Flags
 from spanlab.tasks.base import FittedState
+from spanlab.tasks.host_head import HostHead
 from spanlab.tasks.ner.config import NerConfig
 from spanlab.tasks.ner.data import NerExample
 from spanlab.tasks.sample import Arrays, Sample
@@ -66,6 +67,11 @@ class EntityMethod(ABC):
     @abstractmethod
     def layers(self, encoder: "Encoder") -> "Head":
         """Newly initialised layers."""
+
+    @property
+    @abstractmethod
+    def host_head(self) -> HostHead:
+        """What these layers do on the host."""
 
     @abstractmethod
     def decode(self, samples: Sequence[Sample], outputs: Sequence[Any]) -> Iterator[ScoredSpan]:

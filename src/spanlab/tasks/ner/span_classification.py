@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from spanlab.arrays import Flags, Integers
+from spanlab.tasks.host_head import HostHead, by_feature, one_graph
 from spanlab.tasks.ner.config import NerConfig
 from spanlab.tasks.ner.data import NerExample
 from spanlab.tasks.ner.method import EntityMethod, ScoredSpan
-from spanlab.tasks.sample import Arrays, Sample
+from spanlab.tasks.probabilities import softmax
+from spanlab.tasks.sample import Arrays, Sample, SampleBatch
 from spanlab.tasks.spans.pruning import Conflict, without_conflicts
 from spanlab.tasks.spans.units import GoldUnits, LabelUnits, unit_spans, window_spans
 from spanlab.tasks.windows import InputWindow
@@ -34,6 +36,16 @@ class SpanLabels:
     """(S,) the best label of each; 0 is none."""
     scores: NDArray[np.float32]
     """(S,) its probability."""
+
+
+def best_labels(logits_SL: NDArray[np.float32], batch: SampleBatch) -> list[SpanLabels]:
+    """The best label of each candidate and its probability: all that decoding needs of a long document."""
+    probability_SL = softmax(logits_SL)
+    labels_S = probability_SL.argmax(axis=-1)
+    scores_S = probability_SL.max(axis=-1, initial=0.0).astype(np.float32)
+    split = by_feature("first")
+    parts = zip(split(labels_S, batch), split(scores_S, batch), strict=True)
+    return [SpanLabels(labels=labels, scores=scores) for labels, scores in parts]
 
 
 class SpanClassification(EntityMethod):
@@ -110,6 +122,11 @@ class SpanClassification(EntityMethod):
             counts=self.fitted.label_counts,
             balanced=config.class_weights == "balanced",
         )
+
+    @property
+    @override
+    def host_head(self) -> HostHead:
+        return one_graph(best_labels)
 
     @override
     def decode(self, samples: Sequence[Sample], outputs: Sequence[SpanLabels]) -> Iterator[ScoredSpan]:

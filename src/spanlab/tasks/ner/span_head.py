@@ -13,8 +13,8 @@ from spanlab.encoder import EncoderConfig
 from spanlab.encoder.layers import ACTIVATIONS, Dropout, init_weights
 from spanlab.objectives.objective import ObjectiveLoss
 from spanlab.tasks.head import Encoded, Head
-from spanlab.tasks.heads import balanced_weights, log_prior, one_label_loss
-from spanlab.tasks.ner.span_classification import SpanLabels
+from spanlab.tasks.heads import balanced_weights, log_prior, on_host, one_label_loss
+from spanlab.tasks.ner.span_classification import SpanLabels, best_labels
 from spanlab.tasks.sample import SampleBatch
 from spanlab.tasks.spans.config import SpanConfig
 from spanlab.tasks.spans.representation import SpanRepresentation, packed_spans
@@ -24,6 +24,7 @@ from spanlab.tasks.tensor_batch import TensorBatch
 class EntitySpanHead(Head):
     """A label, or none, for every candidate span."""
 
+    features = ("first", "last", "widths")
     weight_L: Tensor | None
 
     def __init__(
@@ -68,8 +69,4 @@ class EntitySpanHead(Head):
 
     @override
     def split(self, logits: Tensor, batch: TensorBatch) -> list[SpanLabels]:
-        """The best label of each candidate and its probability: all that decoding needs of a long document."""
-        best = torch.softmax(logits.float(), dim=-1).max(dim=-1)
-        counts = batch.batch.feature_counts("first")
-        parts = zip(torch.split(best.indices.cpu(), counts), torch.split(best.values.cpu(), counts), strict=True)
-        return [SpanLabels(labels=labels.numpy(), scores=scores.numpy()) for labels, scores in parts]
+        return best_labels(on_host(logits), batch.batch)

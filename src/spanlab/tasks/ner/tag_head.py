@@ -6,7 +6,6 @@ Shapes: N tokens, D width, U units, C tags.
 from collections.abc import Sequence
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 from typing_extensions import override
@@ -15,15 +14,16 @@ from spanlab.encoder import EncoderConfig
 from spanlab.encoder.heads import TokenHead
 from spanlab.objectives.objective import ObjectiveLoss
 from spanlab.tasks.head import Encoded, Head, StandardHead
-from spanlab.tasks.heads import balanced_weights, one_label_loss
+from spanlab.tasks.heads import balanced_weights, on_host, one_label_loss
+from spanlab.tasks.host_head import by_feature
 from spanlab.tasks.sample import SampleBatch
-from spanlab.tasks.spans.representation import packed_positions
 from spanlab.tasks.tensor_batch import TensorBatch
 
 
 class TagHead(Head):
     """The token classifier that transformers has, read at the first token of each unit."""
 
+    features = ("positions",)
     weight_C: Tensor | None
 
     def __init__(
@@ -52,8 +52,7 @@ class TagHead(Head):
     @override
     def forward(self, encoded: Encoded) -> Tensor:
         """(U, C) logits."""
-        position_U = packed_positions(encoded.batch, "positions")
-        return self.tokens(encoded.hidden_ND.index_select(0, position_U))  # type: ignore[no-any-return]
+        return self.tokens(encoded.hidden_ND.index_select(0, encoded.batch.packed("positions")))  # type: ignore[no-any-return]
 
     @override
     def loss(self, logits: Tensor, batch: TensorBatch) -> ObjectiveLoss:
@@ -62,5 +61,4 @@ class TagHead(Head):
     @override
     def split(self, logits: Tensor, batch: TensorBatch) -> list[NDArray[np.float32]]:
         """(U, C) the logits of each sample's units."""
-        counts = batch.batch.feature_counts("positions")
-        return [part.numpy() for part in torch.split(logits.float().cpu(), counts)]
+        return by_feature("positions")(on_host(logits), batch.batch)

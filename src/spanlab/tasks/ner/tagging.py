@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from spanlab.arrays import Flags
+from spanlab.tasks.host_head import HostHead, by_feature, one_graph
 from spanlab.tasks.ner.config import NerConfig
 from spanlab.tasks.ner.data import NerExample
 from spanlab.tasks.ner.decode import best_tags, best_word_tags, span_scores, spans_to_tags, tag_names, tags_to_spans
@@ -76,6 +77,11 @@ class Tagging(EntityMethod):
 
         counts = self.fitted.label_counts if self.config.class_weights == "balanced" else ()
         return TagHead(encoder.config, self.fitted.labels, smoothing=self.config.label_smoothing, counts=counts)
+
+    @property
+    @override
+    def host_head(self) -> HostHead:
+        return one_graph(by_feature("positions"))
 
     @override
     def decode(self, samples: Sequence[Sample], outputs: Sequence[NDArray[np.float32]]) -> Iterator[ScoredSpan]:

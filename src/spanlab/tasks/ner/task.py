@@ -12,6 +12,7 @@ from spanlab.metrics.precision_recall import f1_counts
 from spanlab.metrics.score_counts import ScoreCounts
 from spanlab.tasks.base import FittedState, Task
 from spanlab.tasks.formats.row import FileShape, Row
+from spanlab.tasks.host_head import HostHead
 from spanlab.tasks.ner.config import NerConfig
 from spanlab.tasks.ner.data import Entity, NerExample, NerResult, example_problems, parse_example, read_prediction
 from spanlab.tasks.ner.method import EntityMethod
@@ -166,6 +167,11 @@ class NamedEntities(Task[NerExample, NerResult]):
     @override
     def head(self, encoder: "Encoder") -> "Head":
         return self._method.layers(encoder)
+
+    @property
+    @override
+    def host_head(self) -> HostHead:
+        return self._method.host_head
 
     # ---- decode
 

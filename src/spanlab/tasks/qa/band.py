@@ -1,70 +1,94 @@
-"""Scores of spans to the best of each window.
+"""Scores of spans to the best of each window, on the host.
 
-The spans of at most `max_length` tokens form a matrix (N, A), one row a start and one column a length. So the scores of
-all spans are one sum, and the best are one `topk`, for all windows of a batch together.
+The spans of at most `max_answer` tokens form a matrix (C, A), one row a first token of the context and one column a
+length. So the scores of all spans are one sum, and the best are one partition.
 
-Shapes: N tokens, A answer length, B windows.
+Shapes: N tokens, T tokens of a window, C tokens of its context, A answer length, K best spans, B windows.
 """
 
+from collections.abc import Iterator
+from typing import Any
+
 import numpy as np
-import torch
-from torch import Tensor
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
 
+from spanlab.tasks.host_head import LOGITS, EncodedSample, HostHead, Layers
 from spanlab.tasks.qa.decode import WindowAnswers
-from spanlab.tasks.tensor_batch import TensorBatch
+from spanlab.tasks.sample import Sample, SampleBatch
+from spanlab.tasks.spans.units import enumerate_spans
+
+Scores = NDArray[np.float32]
 
 
-def band(start_N: Tensor, end_N: Tensor, stops_N: Tensor, max_length: int) -> Tensor:
-    """(N, A) the score of the span that begins at each token and is 1 to A tokens long; -inf where there is none.
-
-    Args:
-        start_N: Logits of an answer's first token.
-        end_N: Logits of its last token.
-        stops_N: Where the context of each token's window ends; 0 for tokens that are not in a context.
-        max_length: A.
-    """
-    position_N = torch.arange(len(start_N), device=start_N.device)
-    padding_A = end_N.new_full((max_length - 1,), -torch.inf)
-    ends_NA = torch.cat([end_N, padding_A]).unfold(0, max_length, 1)
-    outside_NA = position_N[:, None] + torch.arange(max_length, device=start_N.device) >= stops_N[:, None]
-    return (start_N[:, None] + ends_NA).masked_fill(outside_NA, -torch.inf)
+def band(start_C: Scores, end_C: Scores, max_answer: int) -> Scores:
+    """(C, A) the score of the span that begins at each token and is 1 to A tokens long; -inf where there is none."""
+    scores_CA: Scores = start_C[:, None] + _ends(end_C, max_answer, -np.inf)
+    return scores_CA
 
 
-def context_stops(batch: TensorBatch) -> Tensor:
-    """(N,) where the context of its window ends, for tokens of the context; 0 for all others."""
-    position_N = torch.arange(len(batch.input_ids_N), device=batch.input_ids_N.device)
-    begin_N, stop_N = (
-        torch.repeat_interleave(batch.features[name] + batch.starts, batch.lengths_B) for name in ("begin", "stop")
-    )
-    return torch.where((position_N >= begin_N) & (position_N < stop_N), stop_N, 0)
+def best_pointers(logits_N2: Scores, batch: SampleBatch, *, max_answer: int, count: int) -> list[WindowAnswers]:
+    """The best spans of each window from the logits of where an answer begins and where it ends."""
+    answers = []
+    for sample, logits_T2 in zip(batch.samples, _by_sample(logits_N2, batch), strict=True):
+        context, null = context_of(sample), null_position(sample)
+        start_C, end_C = logits_T2[context].T
+        answers.append(best_of_window(sample, band(start_C, end_C, max_answer), logits_T2[null].sum(), count))
+    return answers
 
 
-def without_cut_words(band_NA: Tensor, batch: TensorBatch) -> Tensor:
-    """The scores of spans with -inf for those that begin or end where `may_begin` or `may_end` is false."""
-    begins_N, ends_N = torch.zeros(2, len(band_NA), dtype=torch.bool, device=band_NA.device)
-    is_context_N = context_stops(batch) > 0
-    begins_N[is_context_N], ends_N[is_context_N] = batch.features["may_begin"], batch.features["may_end"]
-    longest = band_NA.shape[1]
-    ends_NA = torch.cat([ends_N, ends_N.new_zeros(longest - 1)]).unfold(0, longest, 1)
-    return band_NA.masked_fill(~(begins_N[:, None] & ends_NA), -torch.inf)
+def best_of_windows(band_NA: Scores, null_B: Scores, batch: SampleBatch, *, count: int) -> list[WindowAnswers]:
+    """The best spans of each window from the scores of the spans that begin at each of its tokens."""
+    parts = zip(batch.samples, _by_sample(band_NA, batch), null_B, strict=True)
+    return [best_of_window(sample, band_TA[context_of(sample)], null, count) for sample, band_TA, null in parts]
 
 
-def best_of_windows(band_NA: Tensor, null_B: Tensor, lengths_B: Tensor, count: int) -> list[WindowAnswers]:
-    """The `count` best spans of each window of a packed row; fewer where a window has fewer."""
-    scores_BTA = pad_rows(band_NA, lengths_B, -torch.inf)
-    width = band_NA.shape[1]
-    scores_BC = scores_BTA.flatten(1)
-    best = scores_BC.topk(min(count, scores_BC.shape[1]), dim=1)
-    scores, indices = best.values.float().cpu().numpy(), best.indices.cpu().numpy()
-    valid = scores > -np.inf
-    first, last = indices // width, indices // width + indices % width
-    return [
-        WindowAnswers(scores=scores[b, valid[b]], first=first[b, valid[b]], last=last[b, valid[b]], null=null)
-        for b, null in enumerate(null_B.float().tolist())
-    ]
+def best_of_window(sample: Sample, band_CA: Scores, null: np.float32, count: int) -> WindowAnswers:
+    """The `count` best spans of a window, fewer where it has fewer; none begins or ends inside a word."""
+    ends_CA = _ends(sample.features["may_end"].astype(bool), band_CA.shape[1], False)
+    allowed_CA = sample.features["may_begin"].astype(bool)[:, None] & ends_CA
+    scores = np.where(allowed_CA, band_CA, -np.inf).astype(np.float32).ravel()
+    best_K = np.argpartition(-scores, count - 1)[:count] if len(scores) > count else np.arange(len(scores))
+    best_K = best_K[scores[best_K] > -np.inf]
+    best_K = best_K[np.lexsort((best_K, -scores[best_K]))]
+    first_K, extra_K = np.divmod(best_K, band_CA.shape[1])
+    first_K += context_of(sample).start
+    return WindowAnswers(scores=scores[best_K], first=first_K, last=first_K + extra_K, null=float(null))
 
 
-def pad_rows(values: Tensor, lengths_B: Tensor, fill: float) -> Tensor:
-    """(N, …) of a packed row as (B, T, …), with `fill` where a window is shorter than the longest."""
-    counts = lengths_B.tolist()
-    return torch.nn.utils.rnn.pad_sequence(list(torch.split(values, counts)), batch_first=True, padding_value=fill)
+def score_spans(*, max_answer: int, count: int) -> HostHead:
+    """A head that scores every span of the context, and no answer as the span of the null position."""
+
+    def output(layers: Layers, encoded: EncodedSample) -> WindowAnswers:
+        sample = encoded.sample
+        context, null = context_of(sample), null_position(sample)
+        size = context.stop - context.start
+        first_S, last_S = enumerate_spans(np.array([context.start]), np.array([size]), max_answer)
+        first_S, last_S = (np.append(null, ends_S) for ends_S in (first_S, last_S))
+        spans = {"first": first_S, "last": last_S, "widths": last_S - first_S + 1}
+        (score_S,) = layers(LOGITS, encoded.inputs | spans)
+        band_CA = np.full((size, max_answer), -np.inf, np.float32)
+        band_CA[first_S[1:] - context.start, (last_S - first_S)[1:]] = score_S[1:]
+        return best_of_window(sample, band_CA, score_S[0], count)
+
+    return output
+
+
+def context_of(sample: Sample) -> slice:
+    """Where the context is in the window's sequence."""
+    return slice(int(sample.features["begin"][0]), int(sample.features["stop"][0]))
+
+
+def null_position(sample: Sample) -> int:
+    """The position of the token that stands for no answer."""
+    return int(sample.features["null"][0])
+
+
+def _ends(values_C: NDArray[Any], width: int, fill: float) -> NDArray[Any]:
+    """(C, A) the value at the last token of the span that begins at each token; `fill` beyond the context."""
+    padding = np.full(width - 1, fill, values_C.dtype)
+    return sliding_window_view(np.concatenate([values_C, padding]), width)[: len(values_C)]
+
+
+def _by_sample(values_N: Scores, batch: SampleBatch) -> Iterator[Scores]:
+    return iter(np.split(values_N, np.cumsum([sample.tokens for sample in batch.samples])[:-1]))

@@ -1,6 +1,6 @@
 """`head=pointers`: logits of where an answer begins and where it ends, as BERT has them.
 
-Shapes: N tokens, B windows, T longest window, A answer length.
+Shapes: N tokens, B windows, T longest window.
 """
 
 import torch
@@ -12,7 +12,8 @@ from spanlab.encoder import EncoderConfig
 from spanlab.encoder.heads import AnswerHead
 from spanlab.objectives.objective import ObjectiveLoss, in_full_precision
 from spanlab.tasks.head import Encoded, Head, StandardHead
-from spanlab.tasks.qa.band import band, best_of_windows, context_stops, pad_rows, without_cut_words
+from spanlab.tasks.heads import on_host, pad_rows
+from spanlab.tasks.qa.band import best_pointers
 from spanlab.tasks.qa.config import QaConfig
 from spanlab.tasks.qa.decode import WindowAnswers
 from spanlab.tasks.tensor_batch import TensorBatch
@@ -48,7 +49,4 @@ class PointerHead(Head):
     @override
     def split(self, logits: Tensor, batch: TensorBatch) -> list[WindowAnswers]:
         """The best spans of each window."""
-        start_N, end_N = in_full_precision(logits).unbind(-1)
-        null_B = batch.features["null"] + batch.starts
-        scores_NA = without_cut_words(band(start_N, end_N, context_stops(batch), self.max_answer), batch)
-        return best_of_windows(scores_NA, start_N[null_B] + end_N[null_B], batch.lengths_B, self.n_best)
+        return best_pointers(on_host(logits), batch.batch, max_answer=self.max_answer, count=self.n_best)

@@ -13,11 +13,14 @@ from spanlab.encoder import EncoderConfig
 from spanlab.encoder.layers import ACTIVATIONS, Dropout, init_weights
 from spanlab.objectives.objective import ObjectiveLoss, in_full_precision
 from spanlab.tasks.head import Encoded, Head
-from spanlab.tasks.qa.band import best_of_windows, pad_rows, without_cut_words
+from spanlab.tasks.head_graphs import HeadGraph, indices
+from spanlab.tasks.heads import on_host, pad_rows
+from spanlab.tasks.host_head import LOGITS
+from spanlab.tasks.qa.band import best_of_windows
 from spanlab.tasks.qa.config import QaConfig
 from spanlab.tasks.qa.decode import WindowAnswers
 from spanlab.tasks.sample import SampleBatch
-from spanlab.tasks.spans.representation import SpanRepresentation, Spans
+from spanlab.tasks.spans.representation import SpanRepresentation, Spans, packed_spans
 from spanlab.tasks.spans.units import enumerate_spans
 from spanlab.tasks.tensor_batch import TensorBatch
 
@@ -45,10 +48,23 @@ class AnswerSpanHead(Head):
         return sum(width < self.max_answer for width in widths)
 
     @override
+    def graphs(self) -> dict[str, HeadGraph]:
+        """The scores of a window's candidates, which are inputs."""
+
+        def compute(encoded: Encoded) -> Tensor:
+            return self._score(encoded, packed_spans(encoded.batch))
+
+        return {LOGITS: HeadGraph(compute=compute, examples=indices("first", "last", "widths"))}
+
+    def _score(self, encoded: Encoded, spans: Spans) -> Tensor:
+        """(S,) the scores of spans."""
+        inner_SH = ACTIVATIONS["gelu"](self.spans.project(encoded.hidden_ND, spans, self.inner))
+        return in_full_precision(self.score(self.dropout(inner_SH)).squeeze(-1))
+
+    @override
     def forward(self, encoded: Encoded) -> Scores:
         spans = self._candidates(encoded.batch)
-        inner_SH = ACTIVATIONS["gelu"](self.spans.project(encoded.hidden_ND, spans, self.inner))
-        score_S = in_full_precision(self.score(self.dropout(inner_SH)).squeeze(-1))
+        score_S = self._score(encoded, spans)
         windows = len(encoded.batch.lengths_B)
         null_B, rest_S = score_S[:windows], score_S[windows:]
         first_S, last_S = spans.first_S[windows:], spans.last_S[windows:]
@@ -84,5 +100,5 @@ class AnswerSpanHead(Head):
     @override
     def split(self, logits: Scores, batch: TensorBatch) -> list[WindowAnswers]:
         """The best spans of each window."""
-        band_NA, null_B = logits
-        return best_of_windows(without_cut_words(band_NA, batch), null_B, batch.lengths_B, self.n_best)
+        band_NA, null_B = map(on_host, logits)
+        return best_of_windows(band_NA, null_B, batch.batch, count=self.n_best)

@@ -8,6 +8,7 @@ the answer is its null position, the [CLS] token.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -17,6 +18,8 @@ from spanlab.metrics.score_counts import ScoreCounts
 from spanlab.metrics.squad import answer_scores, best_no_answer_threshold, score_answers
 from spanlab.tasks.base import FittedState, Task
 from spanlab.tasks.formats.row import FileShape, Row
+from spanlab.tasks.host_head import HostHead, one_graph
+from spanlab.tasks.qa.band import best_pointers, score_spans
 from spanlab.tasks.qa.config import QaConfig
 from spanlab.tasks.qa.data import QaExample, QaResult, example_problems, parse_example, read_prediction
 from spanlab.tasks.qa.decode import WindowAnswers, rank_answers, scored_answers
@@ -135,6 +138,14 @@ class QuestionAnswering(Task[QaExample, QaResult]):
 
         heads = {"pointers": PointerHead, "span": AnswerSpanHead}
         return heads[self.config.head](encoder.config, self.config)
+
+    @property
+    @override
+    def host_head(self) -> HostHead:
+        longest, count = self.config.max_answer, self.config.n_best
+        if self.config.head == "span":
+            return score_spans(max_answer=longest, count=count)
+        return one_graph(partial(best_pointers, max_answer=longest, count=count))
 
     # ---- decode
 

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from typing_extensions import override
 
+from spanlab.tasks.host_head import HostHead
 from spanlab.tasks.ner.data import Entity
 from spanlab.tasks.relation.data import RelationExample, ScoredRelation
 from spanlab.tasks.relation.decode import ScoredPairs, merge_pairs
+from spanlab.tasks.relation.host_pairs import given_pairs
 from spanlab.tasks.relation.method import (
     RelationMethod,
     all_pairs,
@@ -84,6 +86,11 @@ class GivenPairs(RelationMethod):
             relations=len(self.fitted.labels),
             inner_width=self.config.inner_width,
         )
+
+    @property
+    @override
+    def host_head(self) -> HostHead:
+        return given_pairs(len(self.fitted.labels))
 
     @override
     def decode(

@@ -15,9 +15,11 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from spanlab.arrays import Integers
+from spanlab.tasks.host_head import HostHead
 from spanlab.tasks.ner.data import Entity
 from spanlab.tasks.relation.data import RelationExample, ScoredRelation, TextRelation
 from spanlab.tasks.relation.decode import ScoredPairs, merge_pairs
+from spanlab.tasks.relation.host_pairs import joint_pairs
 from spanlab.tasks.relation.method import RelationMethod, all_pairs, entity_tokens, relation_targets
 from spanlab.tasks.sample import Sample
 from spanlab.tasks.spans.pruning import Conflict, without_conflicts
@@ -141,6 +143,11 @@ class JointExtraction(RelationMethod):
             inner_width=self.config.inner_width,
             conflict=self._conflict,
         )
+
+    @property
+    @override
+    def host_head(self) -> HostHead:
+        return joint_pairs(len(self.fitted.labels), self._conflict)
 
     @override
     def decode(

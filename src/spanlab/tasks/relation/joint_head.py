@@ -11,18 +11,24 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
-from spanlab.arrays import Integers
 from spanlab.encoder import EncoderConfig
 from spanlab.encoder.layers import ACTIVATIONS, Dropout, init_weights
 from spanlab.objectives.objective import ObjectiveLoss
 from spanlab.tasks.head import Encoded, Head
-from spanlab.tasks.heads import label_set_loss, one_label_loss
+from spanlab.tasks.head_graphs import HeadGraph, indices
+from spanlab.tasks.heads import label_set_loss, on_host, one_label_loss
 from spanlab.tasks.relation.decode import PredictedEntities, ScoredPairs
-from spanlab.tasks.relation.method import all_pairs
-from spanlab.tasks.relation.pair_scorer import RARE, PairScorer, span_rows
+from spanlab.tasks.relation.host_pairs import (
+    ENTITIES,
+    RELATIONS,
+    entity_pairs,
+    predict_entities,
+    scored_entity_pairs,
+)
+from spanlab.tasks.relation.pair_scorer import RARE, PairScorer, pair_graph, span_rows
 from spanlab.tasks.sample import SampleBatch
 from spanlab.tasks.spans.config import SpanConfig
-from spanlab.tasks.spans.pruning import Conflict, without_conflicts
+from spanlab.tasks.spans.pruning import Conflict
 from spanlab.tasks.spans.representation import SpanRepresentation, packed_spans
 from spanlab.tasks.tensor_batch import TensorBatch
 
@@ -69,33 +75,28 @@ class JointHead(Head):
         return pairs + sum(batch.feature_counts("first"))
 
     @override
+    def graphs(self) -> dict[str, HeadGraph]:
+        """The labels of spans; and, once the host has chosen entities, their relations."""
+        labels = HeadGraph(compute=self._label, examples=indices("first", "last", "widths"))
+        return {ENTITIES: labels, RELATIONS: pair_graph(self.pairs, self.spans)}
+
+    def _label(self, encoded: Encoded) -> Tensor:
+        """(S, L) logits of the candidates' labels."""
+        inner_SH = ACTIVATIONS["gelu"](self.spans.project(encoded.hidden_ND, packed_spans(encoded.batch), self.inner))
+        return self.classifier(self.dropout(inner_SH))  # type: ignore[no-any-return]
+
+    @override
     def forward(self, encoded: Encoded) -> JointLogits:
         batch, hidden_ND = encoded.batch, encoded.hidden_ND
-        spans = packed_spans(batch)
-        inner_SH = ACTIVATIONS["gelu"](self.spans.project(hidden_ND, spans, self.inner))
-        entities_SL = self.classifier(self.dropout(inner_SH))
+        spans, entities_SL = packed_spans(batch), self._label(encoded)
         if batch.targets:
             counts = [len(sample.targets["heads"]) for sample in batch.batch.samples]
             heads_P, tails_P = (span_rows(batch, batch.targets[name], counts) for name in ("heads", "tails"))
             relations_PR = self.pairs(hidden_ND, self.spans, spans, batch.targets["labels"], heads_P, tails_P)
             return JointLogits(entities_SL=entities_SL, relations_PR=relations_PR)
-        predicted = self._predict_entities(entities_SL, batch)
+        predicted = predict_entities(on_host(entities_SL), batch.batch, self.conflict)
         relations_PR = self.pairs(hidden_ND, self.spans, spans, *_predicted_pairs(batch, predicted))
         return JointLogits(entities_SL=entities_SL, relations_PR=relations_PR, predicted=predicted)
-
-    def _predict_entities(self, entities_SL: Tensor, batch: TensorBatch) -> tuple[PredictedEntities, ...]:
-        """The labelled candidates of each sample, none in conflict with one of a higher score."""
-        best = torch.softmax(entities_SL.float(), dim=-1).max(dim=-1)
-        counts = batch.batch.feature_counts("first")
-        parts = zip(torch.split(best.indices.cpu(), counts), torch.split(best.values.cpu(), counts), strict=True)
-        predicted = []
-        for sample, (label_S, score_S) in zip(batch.batch.samples, parts, strict=True):
-            labels, scores = label_S.numpy(), score_S.numpy()
-            labelled = np.flatnonzero(labels > 0)
-            starts, ends = (sample.features[name].astype(np.int64)[labelled] for name in ("starts", "ends"))
-            spans = labelled[without_conflicts(starts, ends - 1, scores[labelled], conflict=self.conflict)]
-            predicted.append(PredictedEntities(spans=spans, labels=labels[spans], scores=scores[spans]))
-        return tuple(predicted)
 
     @override
     def loss(self, logits: JointLogits, batch: TensorBatch) -> ObjectiveLoss:
@@ -111,25 +112,13 @@ class JointHead(Head):
     @override
     def split(self, logits: JointLogits, batch: TensorBatch) -> list[ScoredPairs]:
         """The pairs of each sample with their scores, and the predicted entities."""
-        pairs = [_entity_pairs(entities) for entities in logits.predicted]
-        score_PR = torch.sigmoid(logits.relations_PR.float()).cpu()
-        scores = torch.split(score_PR, [len(heads) for heads, _ in pairs])
-        return [
-            ScoredPairs(heads=heads, tails=tails, scores=part.numpy(), entities=entities)
-            for (heads, tails), part, entities in zip(pairs, scores, logits.predicted, strict=True)
-        ]
-
-
-def _entity_pairs(entities: PredictedEntities) -> tuple[Integers, Integers]:
-    """(P,) and (P,): heads and tails of all pairs of a sample's entities, by the index of their spans."""
-    heads, tails = all_pairs(len(entities.spans))
-    return entities.spans[heads], entities.spans[tails]
+        return scored_entity_pairs(on_host(logits.relations_PR), logits.predicted)
 
 
 def _predicted_pairs(batch: TensorBatch, predicted: Sequence[PredictedEntities]) -> tuple[Tensor, Tensor, Tensor]:
     """(S,) the predicted label of each span; (P,) and (P,) the rows of all pairs' heads and tails among the spans."""
     device = batch.lengths_B.device
-    pairs = [_entity_pairs(entities) for entities in predicted]
+    pairs = [entity_pairs(entities) for entities in predicted]
     counts = [len(heads) for heads, _ in pairs]
     heads_P, tails_P = (
         span_rows(batch, torch.from_numpy(np.concatenate(ends)).to(device), counts) for ends in zip(*pairs, strict=True)

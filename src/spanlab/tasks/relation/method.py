@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from spanlab.arrays import Flags, Integers
 from spanlab.errors import InputError, did_you_mean
 from spanlab.tasks.base import FittedState
+from spanlab.tasks.host_head import HostHead, by_row, one_graph
 from spanlab.tasks.ner.data import Entity
 from spanlab.tasks.relation.config import RelationConfig
 from spanlab.tasks.relation.data import RelationExample, ScoredRelation, TextRelation
@@ -46,6 +47,11 @@ class RelationMethod(ABC):
     @abstractmethod
     def layers(self, encoder: "Encoder") -> "Head":
         """Newly initialised layers."""
+
+    @property
+    def host_head(self) -> HostHead:
+        """What these layers do on the host; by default a row of logits a sample."""
+        return one_graph(by_row)
 
     @abstractmethod
     def decode(

@@ -13,7 +13,9 @@ from torch import Tensor, nn
 
 from spanlab.encoder import EncoderConfig
 from spanlab.encoder.layers import ACTIVATIONS, Dropout, init_weights
-from spanlab.tasks.spans.representation import SpanRepresentation, Spans, pool
+from spanlab.tasks.head import Encoded
+from spanlab.tasks.head_graphs import HeadGraph, indices
+from spanlab.tasks.spans.representation import SpanRepresentation, Spans, packed_spans, pool
 from spanlab.tasks.tensor_batch import TensorBatch
 
 RARE = 4.0
@@ -68,12 +70,12 @@ class PairScorer(nn.Module):
         """
         size = max(1, len(heads_P)) if torch.is_grad_enabled() else _MAX_PAIRS
         parts = [
-            self._score(hidden_ND, representation, spans, types_S, heads_P[i : i + size], tails_P[i : i + size])
+            self.score(hidden_ND, representation, spans, types_S, heads_P[i : i + size], tails_P[i : i + size])
             for i in range(0, max(1, len(heads_P)), size)
         ]
         return torch.cat(parts) if len(parts) > 1 else parts[0]
 
-    def _score(
+    def score(
         self,
         hidden_ND: Tensor,
         representation: SpanRepresentation,
@@ -82,6 +84,7 @@ class PairScorer(nn.Module):
         heads_P: Tensor,
         tails_P: Tensor,
     ) -> Tensor:
+        """The same for pairs that are scored at once."""
         used_K, index_2P = torch.unique(torch.cat([heads_P, tails_P]), return_inverse=True)
         head_P, tail_P = index_2P.chunk(2)
         used, types_K = spans.select(used_K), types_S[used_K]
@@ -92,6 +95,18 @@ class PairScorer(nn.Module):
         between_PD = pool(hidden_ND, _between(head, tail, head_first_P), maximum=True)
         inner_PH = head_KH[head_P] + tail_KH[tail_P] + self.between(between_PD) + self.order(head_first_P.long())
         return self.classifier(self.dropout(ACTIVATIONS["gelu"](inner_PH)))  # type: ignore[no-any-return]
+
+
+def pair_graph(pairs: PairScorer, representation: SpanRepresentation) -> HeadGraph:
+    """The logits of pairs as an exported graph, from the spans and types of one sample."""
+
+    def compute(encoded: Encoded) -> Tensor:
+        batch = encoded.batch
+        types_S, heads_P, tails_P = (batch.features[name] for name in ("types", "heads", "tails"))
+        return pairs.score(encoded.hidden_ND, representation, packed_spans(batch), types_S, heads_P, tails_P)
+
+    examples = indices("first", "last", "widths", "types", "heads", "tails")
+    return HeadGraph(compute=compute, examples=examples | {"types": torch.zeros(3, dtype=torch.long)})
 
 
 def _between(head: Spans, tail: Spans, head_first_P: Tensor) -> Spans:

@@ -3,17 +3,18 @@
 Shapes: S spans, P pairs, R relations.
 """
 
-import numpy as np
-import torch
 from torch import Tensor
 from typing_extensions import override
 
 from spanlab.encoder import EncoderConfig
 from spanlab.objectives.objective import ObjectiveLoss
 from spanlab.tasks.head import Encoded, Head
-from spanlab.tasks.heads import label_set_loss
+from spanlab.tasks.head_graphs import HeadGraph
+from spanlab.tasks.heads import label_set_loss, on_host
+from spanlab.tasks.host_head import LOGITS
 from spanlab.tasks.relation.decode import ScoredPairs
-from spanlab.tasks.relation.pair_scorer import PairScorer, span_rows
+from spanlab.tasks.relation.host_pairs import scored_pairs
+from spanlab.tasks.relation.pair_scorer import PairScorer, pair_graph, span_rows
 from spanlab.tasks.sample import SampleBatch
 from spanlab.tasks.spans.config import SpanConfig
 from spanlab.tasks.spans.representation import SpanRepresentation, packed_spans
@@ -37,6 +38,10 @@ class PairHead(Head):
         return sum(len(sample.targets["relations"]) for sample in batch.samples)
 
     @override
+    def graphs(self) -> dict[str, HeadGraph]:
+        return {LOGITS: pair_graph(self.pairs, self.spans)}
+
+    @override
     def forward(self, encoded: Encoded) -> Tensor:
         """(P, R) logits."""
         batch = encoded.batch
@@ -54,12 +59,4 @@ class PairHead(Head):
     @override
     def split(self, logits: Tensor, batch: TensorBatch) -> list[ScoredPairs]:
         """The pairs of each sample with their scores."""
-        scores = torch.split(torch.sigmoid(logits.float()).cpu(), batch.batch.feature_counts("heads"))
-        return [
-            ScoredPairs(
-                heads=sample.features["heads"].astype(np.int64),
-                tails=sample.features["tails"].astype(np.int64),
-                scores=scores_PR.numpy(),
-            )
-            for sample, scores_PR in zip(batch.batch.samples, scores, strict=True)
-        ]
+        return scored_pairs(on_host(logits), batch.batch)

@@ -26,6 +26,7 @@ from spanlab.metrics.relations import (
 from spanlab.metrics.score_counts import ScoreCounts
 from spanlab.tasks.base import FittedState, Task
 from spanlab.tasks.formats.row import FileShape, Row
+from spanlab.tasks.host_head import HostHead
 from spanlab.tasks.relation.config import RelationConfig
 from spanlab.tasks.relation.data import (
     RelationExample,
@@ -132,6 +133,11 @@ class Relations(Task[RelationExample, RelationResult]):
     @override
     def head(self, encoder: "Encoder") -> "Head":
         return self._method.layers(encoder)
+
+    @property
+    @override
+    def host_head(self) -> HostHead:
+        return self._method.host_head
 
     # ---- decode
 

@@ -56,16 +56,9 @@ class Spans:
         return Spans(first_S=self.first_S[chosen_K], last_S=self.last_S[chosen_K], widths_S=self.widths_S[chosen_K])
 
 
-def packed_positions(batch: TensorBatch, name: str) -> Tensor:
-    """A feature of positions in each sample's only sequence, shifted to positions in the packed batch."""
-    counts = torch.tensor(batch.batch.feature_counts(name), device=batch.lengths_B.device)
-    return batch.features[name] + torch.repeat_interleave(batch.starts, counts)
-
-
 def packed_spans(batch: TensorBatch) -> Spans:
     """The spans of all samples, from the features `first`, `last` and `widths`, in the packed batch."""
-    first_S, last_S = packed_positions(batch, "first"), packed_positions(batch, "last")
-    return Spans(first_S=first_S, last_S=last_S, widths_S=batch.features["widths"])
+    return Spans(first_S=batch.packed("first"), last_S=batch.packed("last"), widths_S=batch.features["widths"])
 
 
 class EndPointNetwork(nn.Module):
@@ -147,15 +140,50 @@ class SpanRepresentation(nn.Module):
 
 def pool(values_NV: Tensor, spans: Spans, *, maximum: bool = False) -> Tensor:
     """(S, V) the mean, or the maximum, of the values of each span's tokens."""
+    if torch.onnx.is_in_onnx_export():
+        return _range_maximum(values_NV, spans) if maximum else _inside_rows(values_NV, spans) @ values_NV
     tokens_G, offsets_S = tokens_of(spans)
     return F.embedding_bag(tokens_G, values_NV, offsets_S, mode="max" if maximum else "mean")
 
 
 def attend(values_NV: Tensor, scores_N: Tensor, spans: Spans) -> Tensor:
     """(S, V) the values of each span's tokens, weighted by a softmax of the scores within the span."""
+    if torch.onnx.is_in_onnx_export():
+        inside_SN = _inside_rows(values_NV, spans) > 0
+        return scores_N.float().masked_fill(~inside_SN, -torch.inf).softmax(dim=-1) @ values_NV
     tokens_G, offsets_S = tokens_of(spans)
     weights_G = span_softmax(scores_N.float()[tokens_G], spans.last_S - spans.first_S + 1)
     return F.embedding_bag(tokens_G, values_NV, offsets_S, mode="sum", per_sample_weights=weights_G.to(values_NV.dtype))
+
+
+# ONNX has no `embedding_bag`. There, the spans of a window, or of a block of a document, are rows over its tokens.
+
+_LEVELS = 15
+"""Ranges of up to 2 to the power of so many tokens have a maximum."""
+
+
+def _inside_rows(values_NV: Tensor, spans: Spans) -> Tensor:
+    """(S, N) the share of each token in the mean of each span."""
+    token_N = torch.arange(values_NV.shape[0], device=values_NV.device)
+    inside_SN = (token_N >= spans.first_S[:, None]) & (token_N <= spans.last_S[:, None])
+    return inside_SN.to(values_NV.dtype) / (spans.last_S - spans.first_S + 1)[:, None].to(values_NV.dtype)
+
+
+def _range_maximum(values_NV: Tensor, spans: Spans) -> Tensor:
+    """(S, V) the maximum of each span, from those of the two ranges of a power of two tokens that cover it."""
+    last_token = values_NV.shape[0] - 1
+    position_N = torch.arange(values_NV.shape[0], device=values_NV.device)
+    tables = [values_NV]
+    for level in range(_LEVELS - 1):
+        shifted_N = torch.clamp(position_N + 2**level, max=last_token)
+        tables.append(torch.maximum(tables[-1], tables[-1].index_select(0, shifted_N)))
+    table_RV = torch.cat(tables)
+    width_S = spans.last_S - spans.first_S + 1
+    level_S = sum((width_S >= 2**level).long() for level in range(1, _LEVELS))
+    power_S = torch.tensor([2**level for level in range(_LEVELS)])[level_S]
+    row_S = level_S * values_NV.shape[0]
+    left_SV = table_RV.index_select(0, row_S + spans.first_S)
+    return torch.maximum(left_SV, table_RV.index_select(0, row_S + spans.last_S - power_S + 1))
 
 
 def span_softmax(scores_G: Tensor, counts_S: Tensor) -> Tensor:

@@ -22,6 +22,7 @@ from spanlab.metrics.generation import score_rouge
 from spanlab.metrics.score_counts import ScoreCounts
 from spanlab.tasks.base import FittedState, Task
 from spanlab.tasks.formats.row import FileShape, Row
+from spanlab.tasks.host_head import HostHead
 from spanlab.tasks.result import Mistake, Scores, common_fields, empty_fields
 from spanlab.tasks.sample import Sample
 from spanlab.tasks.summarisation.config import Limit, SummarisationConfig
@@ -34,6 +35,7 @@ from spanlab.tasks.summarisation.data import (
     read_prediction,
 )
 from spanlab.tasks.summarisation.decode import RougeOracle, lead_sentences, select_sentences
+from spanlab.tasks.summarisation.host_sentences import sentence_logits
 from spanlab.tasks.summarisation.windows import cut_document
 from spanlab.tasks.validation import Problem
 from spanlab.tasks.windows import Windower
@@ -141,6 +143,11 @@ class Summarisation(Task[SummaryExample, SummaryResult]):
         from spanlab.tasks.summarisation.heads import SentenceHead
 
         return SentenceHead(encoder.config, layers=self.config.inter_layers)
+
+    @property
+    @override
+    def host_head(self) -> HostHead:
+        return sentence_logits
 
     # ---- decode
 
