@@ -101,7 +101,7 @@ def examine(*, ask_hub: bool = True) -> MachineReport:
         free_disk_gb=shutil.disk_usage(Path.cwd()).free / 1e9,
         memory_gb=memory,
         free_memory_gb=free_memory,
-        extras={name: all(map(_installed, modules)) for name, modules in EXTRAS.items()},
+        extras={name: all(map(is_installed, modules)) for name, modules in EXTRAS.items()},
         hub=_hub_answer() if ask_hub else "not asked",
     )
 
@@ -230,6 +230,16 @@ def int8_instructions(cpuinfo: Path = Path("/proc/cpuinfo")) -> str | None:
     return next((name for name in names if name in flags), None)
 
 
+def name_cpu(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
+    """What the system calls the CPU, such as AMD EPYC 7B13."""
+    try:
+        lines = cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        lines = []
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, "") or platform.processor() or platform.machine()
+
+
 def _cpu_flags(cpuinfo: Path) -> set[str]:
     """What Linux says that an x86 CPU has; empty where the system does not say."""
     try:
@@ -303,7 +313,8 @@ def _version(distribution: str) -> str | None:
         return None
 
 
-def _installed(module: str) -> bool:
+def is_installed(module: str) -> bool:
+    """Whether a module can be imported."""
     return importlib.util.find_spec(module) is not None
 
 

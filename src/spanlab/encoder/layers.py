@@ -16,7 +16,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from typing_extensions import override
 
-
 Module = TypeVar("Module", bound=nn.Module)
 
 

@@ -10,8 +10,8 @@ from fastapi import APIRouter, Request, Response
 
 from spanlab.errors import SpanlabError, clip_repr
 from spanlab.inference.attribution import attribute
-from spanlab.inference.writers import to_json
 from spanlab.inference.torch_predictor import in_torch
+from spanlab.inference.writers import to_json
 from spanlab.report.attention import attention_of
 from spanlab.serving.bodies import check_keys, parse_object
 from spanlab.serving.refusals import RefusalError, invalid
