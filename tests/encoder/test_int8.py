@@ -59,6 +59,15 @@ def test_an_empty_batch_and_constant_tokens() -> None:
     assert torch.allclose(layer(torch.zeros(3, 96)), exact.bias.expand(3, 64), atol=1e-5)
 
 
+@torch.no_grad()
+def test_a_token_that_is_not_finite_stays_so() -> None:
+    _, layer = random_layer()
+    x_ND = torch.randn(4, 96)
+    x_ND[0, 5], x_ND[2, 7] = torch.nan, torch.inf
+    finite_N = layer(x_ND).isfinite().all(dim=1)
+    assert finite_N.tolist() == [False, True, False, True]
+
+
 SATURATION = """
 import torch
 from spanlab.encoder.int8 import Int8Linear, _LEVELS, _REDUCED_LEVELS

@@ -1,5 +1,6 @@
 """Predicting in int8 and in the precision that measures fastest: close to fp32, with adapters, from many threads."""
 
+import copy
 import json
 import math
 from concurrent.futures import ThreadPoolExecutor
@@ -103,12 +104,10 @@ def test_many_threads_share_a_model_that_merges_as_they_come(exact: TorchPredict
 
 
 def test_weights_that_are_not_finite_are_an_error(exact: TorchPredictor) -> None:
-    import copy
-
     broken = replace(exact.model, encoder=copy.deepcopy(exact.model.encoder))
     with torch.no_grad():
         next(m for m in broken.encoder.modules() if isinstance(m, torch.nn.Linear)).weight[0, 0] = math.nan
-    with pytest.raises(InputError, match="not finite|finite"):
+    with pytest.raises(InputError, match="numbers overflow"):
         in_int8(TorchPredictor(broken, exact.process)).predict(TEXTS)
 
 
@@ -156,7 +155,7 @@ def test_auto_keeps_one_of_them_and_answers(folder: Path, exact: TorchPredictor)
 def test_a_gpu_has_no_int8(exact: TorchPredictor, monkeypatch: pytest.MonkeyPatch) -> None:
     on_gpu = ProcessContext(device=torch.device("meta"), precision="bf16")
     monkeypatch.setattr("spanlab.inference.precision.current_process", lambda device, precision: on_gpu)
-    with pytest.raises(ConfigError, match="int8 is for CPUs; use device=cpu"):
+    with pytest.raises(ConfigError, match="int8 is for CPUs; use device"):
         process_for(exact.model, "auto", "int8")
     assert process_for(exact.model, "auto", "auto") is on_gpu
 

@@ -66,8 +66,10 @@ class Int8Linear(nn.Module):
         level_ND = row_NB[:, :width]
         blocks = [self._product(level_ND[first : first + _BLOCK]) for first in range(0, max(1, count), _BLOCK)]
         product_NO = blocks[0] if len(blocks) == 1 else torch.cat(blocks)
+        # Smallest and largest values pass over NaN, which must not become a finite answer: a sum does not.
+        low_N1 = affine_N2[:, 1:].addcmul(x_ND.sum(dim=1, keepdim=True), x_ND.new_zeros(()))
         y_NO = torch.addcmul(start, product_NO, affine_N2[:, :1])
-        return y_NO.addcmul_(affine_N2[:, 1:], self._sum_O)
+        return y_NO.addcmul_(low_N1, self._sum_O)
 
     def _product(self, level_ND: Tensor) -> Tensor:
         """(N, O) the weights times levels."""

@@ -132,8 +132,8 @@ def fastest(
     """The precision to keep: within `TOLERANCE`, slower than fp32 nowhere, and the fastest of those."""
     exact = measured["fp32"]
     speeds = {name: entry.speed_over(exact) for name, entry in measured.items() if entry.difference <= TOLERANCE}
-    allowed = {name: math.prod(speed) for name, speed in speeds.items() if name == "fp32" or min(speed) > 1.0}
-    return max(allowed, key=lambda name: allowed[name])
+    faster = {name: math.prod(speed) for name, speed in speeds.items() if min(speed) > 1.0}
+    return max(faster, key=lambda name: faster[name], default="fp32")
 
 
 def measure_machine() -> dict[Literal["fp32", "bf16", "int8"], MeasuredPrecision]:
@@ -149,7 +149,7 @@ def measure_machine() -> dict[Literal["fp32", "bf16", "int8"], MeasuredPrecision
 
 def _probe_ids(model: TaskModel) -> list[Tensor]:
     """(T,) the ids of each text of the probe, cut to a window."""
-    windower = windower_for(model.encoder, model.tokenizer, TaskDataConfig())
+    windower = windower_for(model.shape, model.tokenizer, TaskDataConfig())
     samples = embedding_samples(windower, _PROBE)
     return [torch.tensor(sequence.ids, dtype=torch.int64) for sample in samples for sequence in sample.sequences]
 

@@ -1,7 +1,7 @@
 """The peer of `spanlab benchmark`: an encoder as a plain loop over transformers runs it. Needs the `hf` extra.
 
-Batches of 32 in the order of the input, padded to the longest, truncated to the positions of the model; mean pooling, and
-no head.
+Batches of 32 in the order of the input, padded to the longest and truncated to the positions of the model; mean
+pooling, no head.
 """
 
 from collections.abc import Callable, Sequence
