@@ -21,7 +21,7 @@ import torch
 from benchmarks.measure import circumstances, print_result
 from benchmarks.summarisation import show, write_parts
 from spanlab.encoder import CausalLMHead, TransformerEncoder, preset, save_model
-from spanlab.inference.load import load
+from spanlab.inference.load import load_torch
 from spanlab.inference.torch_predictor import TorchPredictor
 from spanlab.metrics.generation import score_rouge
 from spanlab.tasks.config import TaskDataConfig
@@ -104,7 +104,7 @@ def main() -> None:
                 data={"length": 512, "long_text": "truncate"},
             )
             minutes = round((time.perf_counter() - start) / 60, 1)
-            model = load(folder / prefix, precision="fp32")
+            model = load_torch(folder / prefix, precision="fp32")
             result[prefix] = {
                 "greedy": score(model, files["test"]),
                 f"beams_{BEAMS}": score(with_beams(model), files["test"]),

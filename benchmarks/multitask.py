@@ -32,8 +32,8 @@ import yaml
 
 from benchmarks.finetune import data_folder, minilm, read_squad, read_task_file, write_rows
 from benchmarks.measure import circumstances, in_turn, print_result
-from spanlab.inference.load import load
-from spanlab.inference.predictor import Predictor
+from spanlab.inference.load import load_torch
+from spanlab.inference.torch_predictor import TorchPredictor
 from spanlab.tasks.result import CORRELATIONS
 from spanlab.training.records import Record
 from spanlab.workflows.finetune import finetune
@@ -103,7 +103,7 @@ INPUT = {
 class Trained:
     """A run after its last step."""
 
-    model: Predictor
+    model: TorchPredictor
     seconds: float
     """Of the training steps."""
 
@@ -137,7 +137,7 @@ class Bench:
         clock = Clock()
         settings = {**self.settings(), **more}
         result = finetune(task, model=model, train=train, out=self.folder / out, on_record=clock.look, **settings)
-        return Trained(model=load(result.model, device="cpu"), seconds=clock.seconds)
+        return Trained(model=load_torch(result.model, device="cpu"), seconds=clock.seconds)
 
     def single(self, name: str) -> Trained:
         """A model for one task."""

@@ -20,7 +20,7 @@ import torch
 
 from benchmarks.finetune import data_folder, minilm, read_squad
 from benchmarks.measure import circumstances, print_result
-from spanlab.inference.load import load
+from spanlab.inference.load import load_torch
 from spanlab.inference.torch_predictor import TorchPredictor
 from spanlab.tasks.model import TaskModel
 from spanlab.tasks.qa.task import THRESHOLD, QuestionAnswering
@@ -100,7 +100,7 @@ def main() -> None:
             data={"length": 384, "batch_tokens": 4096},
             on_record=lambda record: print(record.to_dict(), flush=True) if record.split == "dev" else None,
         )
-        model = load(run)
+        model = load_torch(run)
         rows = [json.loads(line) for line in files["test"].read_text(encoding="utf-8").splitlines()]
         metrics = model.evaluate(str(files["test"])).metrics
         result = {

@@ -19,7 +19,7 @@ from benchmarks.relation_tables import EntityTable, RelationTable
 from reader_training.assemble import BOX, CARD
 from reader_training.span_data import CONLL2003_TYPES
 from spanlab.atomic_io import sha256_of, write_atomically, write_json
-from spanlab.inference.load import load
+from spanlab.inference.load import load_torch
 from spanlab.inference.torch_predictor import TorchPredictor
 from spanlab.metrics.relations import score_joint_relations
 from spanlab.tasks.config import TaskDataConfig
@@ -162,7 +162,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--model", default="reader")
     parser.add_argument("--card", type=Path, default=BOX / CARD, help="the card to write")
     options = parser.parse_args(arguments)
-    scores = measure_all(load(options.model, device="cpu"), data=options.data, runs=options.runs)
+    scores = measure_all(load_torch(options.model, device="cpu"), data=options.data, runs=options.runs)
     card = TEMPLATE.read_text(encoding="utf-8").replace("{scores}", table(scores))
     write_atomically(options.card, card.encode())
 

@@ -30,6 +30,8 @@ _TORCH_FREE = [
     "spanlab.decoding.config",
     "spanlab.inference.finite_results",
     "spanlab.inference.writers",
+    *(f"spanlab.inference.{name}" for name in ("load", "predictor", "output_file", "onnx_folder", "onnx_predictor")),
+    *(f"spanlab.tasks.{name}" for name in ("fitted", "host_head")),
     "spanlab.finetuning.config",
     "spanlab.finetuning.defaults",
 ]

@@ -18,6 +18,8 @@ from spanlab.errors import InputError
 from spanlab.inference.onnx_folder import (
     DESCRIPTION,
     OPSET,
+    REQUIREMENTS,
+    REQUIREMENTS_FILE,
     WEIGHTS,
     ExportedGraph,
     ExportedModel,
@@ -54,6 +56,7 @@ def export_onnx(model: str | Path, out: Path, *, int8: bool = False) -> Exported
         loaded.tokenizer.save(new)
         for name, task in loaded.tasks.items():
             task.save_files(task_folder(new, name))
+        (new / REQUIREMENTS_FILE).write_text("\n".join([*REQUIREMENTS, ""]), encoding="utf-8")
         write_json(new / DESCRIPTION, _describe(loaded, exported))
     return exported
 

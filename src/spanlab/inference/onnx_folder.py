@@ -5,6 +5,7 @@
     TASK.GRAPH.onnx     the graphs of the task's head
     weights.bin         the weights of all of them, each once
     tokenizer.json …    the tokenizer; tasks/TASK: files of a task
+    requirements.txt    what prediction needs where torch is not installed
 
 It is predicted from by ONNX Runtime, numpy and tokenizers alone: nothing here imports torch.
 """
@@ -21,6 +22,18 @@ DESCRIPTION, WEIGHTS = "spanlab.json", "weights.bin"
 OPSET = 17
 """The first with LayerNormalization."""
 FORMAT_VERSION = 1
+REQUIREMENTS_FILE = "requirements.txt"
+REQUIREMENTS = (
+    "numpy>=2.0",
+    "onnxruntime>=1.20",
+    "pyyaml>=6.0",
+    "rich>=14.0",
+    "scipy>=1.13",
+    "tokenizers>=0.21",
+    "typer>=0.16",
+    "typing_extensions>=4.12",
+)
+"""What prediction needs beside SpanLab, which is installed without its own requirements, torch among them."""
 _KEY = "onnx"
 
 

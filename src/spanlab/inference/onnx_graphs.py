@@ -9,6 +9,7 @@ package, and has the dynamic shapes of heads.
 """
 
 import hashlib
+import logging
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -57,6 +58,10 @@ def trace(module: nn.Module, inputs: Mapping[str, Tensor], outputs: Sequence[str
             dynamo=False,
         )
     model = onnx.load_from_string(buffer.getvalue())
+    used = {name for node in model.graph.node for name in node.input}
+    taken = [value for value in model.graph.input if value.name in used]
+    del model.graph.input[:]
+    model.graph.input.extend(taken)
     _store_transposed(model.graph)
     return model
 
@@ -138,6 +143,8 @@ def quantised(model: "ModelProto", folder: Path, *, reduced: bool) -> "ModelProt
 
     source, target = folder / "whole.onnx", folder / "quantised.onnx"
     onnx.save(model, str(source), save_as_external_data=True, location="whole.bin")
+    disabled = logging.root.manager.disable
+    logging.disable(logging.WARNING)  # advice to optimise the graph first, which ONNX Runtime does when it loads it
     quantize_dynamic(
         str(source),
         str(target),
@@ -148,6 +155,7 @@ def quantised(model: "ModelProto", folder: Path, *, reduced: bool) -> "ModelProt
         use_external_data_format=True,
         extra_options={"MatMulConstBOnly": True},
     )
+    logging.disable(disabled)
     return onnx.load(str(target))
 
 

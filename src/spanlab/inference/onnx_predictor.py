@@ -200,8 +200,15 @@ class _Graphs:
     def run(self, file: str, inputs: Mapping[str, Array]) -> list[Array]:
         """The outputs of a graph; inputs that it does not have are left out."""
         session = self._session(file)
-        taken = {node.name: inputs[node.name] for node in session.get_inputs()}
-        return session.run(None, taken)  # type: ignore[no-any-return]
+        names = [node.name for node in session.get_inputs()]
+        try:
+            return session.run(None, {name: inputs[name] for name in names})  # type: ignore[no-any-return]
+        except KeyError as error:
+            raise self._unfit(file, f"this graph takes {error}, which its task does not have") from None
+        except MemoryError:
+            raise
+        except Exception as error:
+            raise self._unfit(file, f"ONNX Runtime cannot run this graph: {_first_line(error)}") from None
 
     def _session(self, file: str) -> "InferenceSession":
         with self._loading:
@@ -222,8 +229,14 @@ class _Graphs:
         try:
             return onnxruntime.InferenceSession(str(self._folder / file), options, providers=["CPUExecutionProvider"])
         except Exception as error:
-            cause = f"ONNX Runtime cannot load this graph: {str(error).splitlines()[0]}"
-            raise InputError(cause, path=self._folder / file, fix="export the model again") from None
+            raise self._unfit(file, f"ONNX Runtime cannot load this graph: {_first_line(error)}") from None
+
+    def _unfit(self, file: str, cause: str) -> InputError:
+        return InputError(cause, path=self._folder / file, fix="export the model again")
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 def encoder_threads() -> int:

@@ -28,7 +28,7 @@ _SAMPLES: Mapping[str, Callable[[Sequence[Passage]], Sequence[Mapping[str, Any]]
     "relation": relations,
 }
 """The inputs of each task; labels in them are ignored."""
-_INPUTS = 48
+_INPUTS = 24
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,14 +16,14 @@ from spanlab.finetuning.batches import TaskBatches
 from spanlab.finetuning.config import resolve_config
 from spanlab.tasks.coref.config import SMALL, CorefConfig, CorefLayers
 from spanlab.tasks.coref.decode import follow_links
-from spanlab.tasks.coref.heads import CorefHead, plan_rows, spelling_keys
+from spanlab.tasks.coref.heads import CorefHead, plan_rows
+from spanlab.tasks.coref.host_links import keep_mentions, spelling_keys
 from spanlab.tasks.coref.links import Links
 from spanlab.tasks.coref.task import Coreference
 from spanlab.tasks.formats.row import Row
 from spanlab.tasks.network import encode_samples
 from spanlab.tasks.sample import Sample, SampleBatch
 from spanlab.tasks.spans.config import SpanConfig
-from spanlab.tasks.spans.representation import Spans
 from spanlab.tasks.tensor_batch import pack_samples
 from spanlab.tasks.windows import Windower
 from spanlab.text import Tokenizer
@@ -170,7 +170,7 @@ def test_pruning_is_a_plain_walk_stretch_by_stretch(tokens: int, seed: int, most
     first, last = (np.array(column) for column in zip(*spans, strict=True))
     given = np.zeros(len(spans), dtype=bool)
     features = {"first": first, "last": last, "given": given, "positions": np.arange(tokens)}
-    kept = head.keep(Sample(example=0, sequences=(), features=features), scores)
+    kept = keep_mentions(head.layers, Sample(example=0, sequences=(), features=features), scores)
     expected: list[int] = []
     for start in range(0, tokens, layers.stretch):
         here = [n for n in range(len(spans)) if start <= spans[n][0] < start + layers.stretch]
@@ -291,9 +291,8 @@ def test_training_draws_windows_of_segments() -> None:
 
 
 def test_spelling_keys_tell_tokens_apart() -> None:
-    ids = torch.tensor([5, 6, 7, 5, 6, 6, 5, 7])
-    spans = Spans.of(np.array([0, 3, 5, 2, 7, 1]), np.array([1, 4, 6, 2, 7, 2]))
-    last, whole = spelling_keys(ids, spans).unbind(1)
+    ids = np.array([5, 6, 7, 5, 6, 6, 5, 7])
+    last, whole = spelling_keys(ids, np.array([0, 3, 5, 2, 7, 1]), np.array([1, 4, 6, 2, 7, 2])).T
     assert last.tolist() == [6, 6, 5, 7, 7, 7]
     assert whole[0] == whole[1]
     assert whole[3] == whole[4]

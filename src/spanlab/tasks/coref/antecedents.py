@@ -53,7 +53,6 @@ class MentionScorer(nn.Module):
 
     def forward(self, hidden_ND: Tensor, spans: Spans, *, rows: int) -> Tensor:
         """(S,) scores of spans in the order of their first tokens, computed `rows` at a time."""
-        prior_W = self._prior()
         blocks = []
         for start in range(0, len(spans), rows):
             end = min(start + rows, len(spans))
@@ -61,12 +60,15 @@ class MentionScorer(nn.Module):
             # Spans come in the order of the text: a block needs only the tokens around it.
             lowest, highest = int(first_R[0]), int(last_R.max()) + 1
             block = Spans(first_S=first_R - lowest, last_S=last_R - lowest, widths_S=widths_R)
-            inner_RH = torch.relu(self.spans.project(hidden_ND[lowest:highest], block, self.inner))
-            score_R = self.outer(self.dropout(inner_RH)).squeeze(-1)
-            if prior_W is not None:
-                score_R = score_R + prior_W[widths_R.clamp(max=self.max_width) - 1]
-            blocks.append(score_R)
+            blocks.append(self.score_block(hidden_ND[lowest:highest], block))
         return torch.cat(blocks) if blocks else hidden_ND.new_zeros(0)
+
+    def score_block(self, hidden_ND: Tensor, spans: Spans) -> Tensor:
+        """(R,) the scores of spans that are computed at once."""
+        inner_RH = torch.relu(self.spans.project(hidden_ND, spans, self.inner))
+        score_R: Tensor = self.outer(self.dropout(inner_RH)).squeeze(-1)
+        prior_W = self._prior()
+        return score_R if prior_W is None else score_R + prior_W[spans.widths_S.clamp(max=self.max_width) - 1]
 
     def vectors(self, hidden_ND: Tensor, spans: Spans) -> Tensor:
         """(S, F) the spans' vectors."""
@@ -98,8 +100,10 @@ class Antecedents:
 
 def distance_bucket(distance: Tensor) -> Tensor:
     """0 to 4 as they are; beyond, a bucket for each doubling, up to 64 and more."""
-    log_bucket = torch.floor(torch.log2(distance.clamp(min=1).double())).long() + 3
-    return torch.where(distance <= 4, distance, log_bucket).clamp(0, DISTANCES - 1)
+    bucket = distance.clamp(0, 4)
+    for lowest in (5, 8, 16, 32, 64):
+        bucket = bucket + (distance >= lowest).long()
+    return bucket
 
 
 def compare_spelling(mention_S2: Tensor, antecedent_S2: Tensor) -> Tensor:
@@ -143,17 +147,34 @@ class CoarseScorer(nn.Module):
         blocks = []
         for start in range(0, len(vectors_MF), rows):
             end, lowest = min(start + rows, len(vectors_MF)), max(0, start - reach)
-            score_RC = source_MF[start:end] @ target_MF[lowest:end].T
-            score_RC = score_RC + mention_M[start:end, None] + mention_M[None, lowest:end]
-            if self.spellings is not None:
-                spelling_RC = compare_spelling(spelling_M2[start:end, None], spelling_M2[None, lowest:end])
-                score_RC = score_RC + self.spellings.weight.squeeze(1)[spelling_RC]
+            score_RC = self.score_block(
+                source_MF[start:end],
+                target_MF[lowest:end],
+                (mention_M[start:end], mention_M[lowest:end]),
+                (spelling_M2[start:end], spelling_M2[lowest:end]),
+            )
             blocks.append(_best_of_block(score_RC, prior_D, start, lowest, keep, reach))
         if not blocks:  # no mentions: the user gave an empty list
             empty_MK = vectors_MF.new_zeros(0, keep)
             return Antecedents(index_MK=empty_MK.long(), valid_MK=empty_MK.bool(), score_MK=empty_MK)
         index_MK, valid_MK, score_MK = (torch.cat(parts) for parts in zip(*blocks, strict=True))
         return Antecedents(index_MK=index_MK, valid_MK=valid_MK, score_MK=score_MK)
+
+    def score_block(
+        self, source_RF: Tensor, target_CF: Tensor, mentions: tuple[Tensor, Tensor], spelling: tuple[Tensor, Tensor]
+    ) -> Tensor:
+        """(R, C) scores but for the prior by distance; the scores as mentions and spelling keys are of both sides."""
+        score_RC = source_RF @ target_CF.T + mentions[0][:, None] + mentions[1]
+        if self.spellings is None:
+            return score_RC
+        spelling_RC = compare_spelling(spelling[0][:, None], spelling[1][None])
+        return score_RC + self.spellings.weight.squeeze(1)[spelling_RC]
+
+    def choose_of_block(self, score_RC: Tensor, shift: Tensor, *, keep: int, reach: int) -> tuple[Tensor, Tensor]:
+        """(R, K) the best columns and their scores; the first row is column `shift`."""
+        prior_D = self._prior(score_RC.shape[0] + score_RC.shape[1], score_RC.device)
+        index_RK, _, score_RK = _best_of_block(score_RC, prior_D, shift, 0, keep, reach)
+        return index_RK, score_RK
 
     def _prior(self, count: int, device: torch.device) -> Tensor | None:
         """(count,) the score of each distance from 0 on."""
@@ -164,23 +185,20 @@ class CoarseScorer(nn.Module):
 
 
 def _best_of_block(
-    score_RC: Tensor, prior_D: Tensor | None, start: int, lowest: int, keep: int, reach: int
+    score_RC: Tensor, prior_D: Tensor | None, start: int | Tensor, lowest: int, keep: int, reach: int
 ) -> tuple[Tensor, Tensor, Tensor]:
     """(R, K) indices, validity and scores of the best columns; rows begin at `start`, columns at `lowest`."""
     rows, columns = score_RC.shape
     device = score_RC.device
-    distance_RC = torch.arange(start, start + rows, device=device)[:, None] - torch.arange(
-        lowest, lowest + columns, device=device
-    )
+    distance_RC = (torch.arange(rows, device=device) + start)[:, None] - torch.arange(columns, device=device) - lowest
     if prior_D is not None:
         score_RC = score_RC + prior_D[distance_RC.clamp(min=0)]
     allowed_RC = (distance_RC >= 1) & (distance_RC <= reach)
-    best = torch.topk(score_RC.masked_fill(~allowed_RC, -torch.inf), min(keep, columns), dim=1)
-    missing = keep - best.indices.shape[1]
-    score_RK = F.pad(best.values, (0, missing), value=-torch.inf)
-    valid_RK = torch.isfinite(score_RK.detach())
-    index_RK = F.pad(best.indices + lowest, (0, missing)).masked_fill(~valid_RK, 0)
-    return index_RK, valid_RK, score_RK
+    missing = keep if torch.onnx.is_in_onnx_export() else max(0, keep - columns)  # a graph is of any number of columns
+    score_RC = F.pad(score_RC.masked_fill(~allowed_RC, -torch.inf), (0, missing), value=-torch.inf)
+    best = torch.topk(score_RC, keep, dim=1)
+    valid_RK = torch.isfinite(best.values.detach())
+    return (best.indices + lowest).masked_fill(~valid_RK, 0), valid_RK, best.values
 
 
 class FineScorer(nn.Module):
@@ -210,30 +228,39 @@ class FineScorer(nn.Module):
         self, vectors_MF: Tensor, antecedents: Antecedents, properties_MK: Mapping[str, Tensor], *, rows: int
     ) -> Tensor:
         """(M, K) scores, computed `rows` mentions at a time."""
-        mention_HF, antecedent_HF, product_HF, *property_HE = torch.split(self.inner.weight, self._sizes, dim=1)
-        mention_MH, antecedent_MH = (
-            F.linear(vectors_MF, mention_HF, self.inner.bias),
-            F.linear(vectors_MF, antecedent_HF),
-        )
-        tables = {
-            name: F.linear(self.dropout(table.weight), weight_HE)
-            for (name, table), weight_HE in zip(self.properties.items(), property_HE, strict=True)
-        }
+        antecedent_HF = torch.split(self.inner.weight, self._sizes, dim=1)[1]
+        antecedent_MH = F.linear(vectors_MF, antecedent_HF)
         blocks = []
         for start in range(0, len(vectors_MF), rows):
             block = slice(start, min(start + rows, len(vectors_MF)))
+            properties_RK = {name: values_MK[block] for name, values_MK in properties_MK.items()}
             index_RK = antecedents.index_MK[block]
-            product_RKF = vectors_MF[block, None] * _gather(vectors_MF, index_RK)
-            inner_RKH = F.linear(product_RKF, product_HF) + mention_MH[block, None] + _gather(antecedent_MH, index_RK)
-            for name, table_VH in tables.items():
-                inner_RKH = inner_RKH + _gather(table_VH, properties_MK[name][block])
-            blocks.append(self.outer(self.dropout(torch.relu(inner_RKH))).squeeze(-1))
+            blocks.append(self.score_block(vectors_MF[block], vectors_MF, index_RK, properties_RK, antecedent_MH))
         return torch.cat(blocks) if blocks else vectors_MF.new_zeros(antecedents.index_MK.shape)
+
+    def score_block(
+        self,
+        own_RF: Tensor,
+        vectors_MF: Tensor,
+        index_RK: Tensor,
+        properties_RK: Mapping[str, Tensor],
+        antecedent_MH: Tensor | None = None,
+    ) -> Tensor:
+        """(R, K) the scores of a block; `antecedent_MH` are the terms of the antecedents alone, if they are known."""
+        mention_HF, antecedent_HF, product_HF, *property_HE = torch.split(self.inner.weight, self._sizes, dim=1)
+        antecedent_MH = F.linear(vectors_MF, antecedent_HF) if antecedent_MH is None else antecedent_MH
+        product_RKF = own_RF[:, None] * _gather(vectors_MF, index_RK)
+        own_RH = F.linear(own_RF, mention_HF, self.inner.bias)
+        inner_RKH = F.linear(product_RKF, product_HF) + own_RH[:, None] + _gather(antecedent_MH, index_RK)
+        for (name, table), weight_HE in zip(self.properties.items(), property_HE, strict=True):
+            table_VH = F.linear(self.dropout(table.weight), weight_HE)
+            inner_RKH = inner_RKH + _gather(table_VH, properties_RK[name])
+        return self.outer(self.dropout(torch.relu(inner_RKH))).squeeze(-1)  # type: ignore[no-any-return]
 
 
 def _gather(table_VH: Tensor, index_RK: Tensor) -> Tensor:
     """(R, K, H) rows of a table."""
-    return table_VH.index_select(0, index_RK.reshape(-1)).view(*index_RK.shape, -1)
+    return F.embedding(index_RK, table_VH)
 
 
 def with_none(score_MK: Tensor) -> Tensor:
@@ -273,5 +300,15 @@ class Refinement(nn.Module):
             mode="sum",
             per_sample_weights=weight.to(vectors_MF.dtype),
         )
+        return self._mix(vectors_MF, attended_MF)
+
+    def refine_block(self, own_RF: Tensor, vectors_CF: Tensor, index_RK: Tensor, score_RK: Tensor) -> Tensor:
+        """(R, F) the same for a block of rows, whose antecedents are among C columns."""
+        none_R1, weight_RK = torch.softmax(with_none(score_RK), dim=1).split([1, score_RK.shape[1]], dim=1)
+        attended_RF = (weight_RK.unsqueeze(2) * _gather(vectors_CF, index_RK)).sum(dim=1)
+        return self._mix(own_RF, none_R1 * own_RF + attended_RF)
+
+    def _mix(self, vectors_MF: Tensor, attended_MF: Tensor) -> Tensor:
+        """(M, F) the gated mean of the vectors and what they attend to."""
         gate_MF = torch.sigmoid(self.gate(torch.cat([vectors_MF, attended_MF], dim=1)))
         return gate_MF * attended_MF + (1 - gate_MF) * vectors_MF

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from typing_extensions import override
 
@@ -35,14 +34,26 @@ from spanlab.tasks.coref.antecedents import (
     compare_spelling,
     distance_bucket,
     marginal_loss,
-    with_none,
 )
 from spanlab.tasks.coref.config import CorefLayers
+from spanlab.tasks.coref.host_links import (
+    COARSE,
+    FINE,
+    MENTIONS,
+    REFINE,
+    TOKENS,
+    VECTORS,
+    document_ids,
+    keep_mentions,
+    make_links,
+    spelling_keys,
+)
 from spanlab.tasks.coref.links import Links
 from spanlab.tasks.head import Encoded, Head
+from spanlab.tasks.head_graphs import HeadGraph, indices
+from spanlab.tasks.heads import on_host
 from spanlab.tasks.sample import Sample, SampleBatch
-from spanlab.tasks.spans.pruning import without_conflicts
-from spanlab.tasks.spans.representation import Spans, tokens_of
+from spanlab.tasks.spans.representation import Spans, packed_spans
 from spanlab.tasks.tensor_batch import TensorBatch
 
 _FLOAT_BYTES = 4
@@ -149,7 +160,6 @@ class CorefHead(Head):
         batch, hidden_ND = encoded.batch, in_full_precision(encoded.hidden_ND)
         documents = zip(
             torch.split(hidden_ND, batch.token_counts),
-            torch.split(batch.input_ids_N, batch.token_counts),
             batch.batch.samples,
             split_arrays(batch.features, batch.batch),
             strict=True,
@@ -180,23 +190,30 @@ class CorefHead(Head):
     @override
     def split(self, logits: list[DocumentScores], batch: TensorBatch) -> list[Links]:
         """The best antecedent of each mention of each document."""
-        return [_links(scores) for scores in logits]
+        return [
+            make_links(
+                scores.kept,
+                on_host(scores.candidate_C),
+                scores.antecedents.index_MK.cpu().numpy(),
+                on_host(scores.score_MK),
+            )
+            for scores in logits
+        ]
 
-    def _document(
-        self, states_ND: Tensor, ids_N: Tensor, sample: Sample, features: Mapping[str, Tensor]
-    ) -> DocumentScores:
+    def _document(self, states_ND: Tensor, sample: Sample, features: Mapping[str, Tensor]) -> DocumentScores:
         hidden_ND = self._tokens(states_ND, features)
         first_C, last_C = features["first"], features["last"]
         spans = Spans(first_S=first_C, last_S=last_C, widths_S=last_C - first_C + 1)
         rows = self._plan(len(hidden_ND), len(spans))
         candidate_C = self.mentions(hidden_ND, spans, rows=rows.candidates)
-        kept = self.keep(sample, candidate_C.detach().float().cpu().numpy())
+        kept = keep_mentions(self.layers, sample, on_host(candidate_C))
         kept_M = torch.from_numpy(kept).to(candidate_C.device)
         # Mentions given by the user count as mentions whatever their score.
         mention_M = torch.where(features["given"][kept_M], candidate_C[kept_M].clamp(min=0), candidate_C[kept_M])
         mentions = spans.select(kept_M)
         vectors_MF = self.mentions.vectors(hidden_ND, mentions)
-        spelling_M2 = spelling_keys(ids_N[features["positions"]], mentions)
+        ends = (sample.features[name].astype(np.int64)[kept] for name in ("first", "last"))
+        spelling_M2 = torch.from_numpy(spelling_keys(document_ids(sample), *ends)).to(candidate_C.device)
         antecedents = self.coarse.choose(
             vectors_MF,
             mention_M,
@@ -205,7 +222,9 @@ class CorefHead(Head):
             reach=self.layers.max_mentions,
             rows=rows.coarse,
         )
-        properties = self._pair_properties(antecedents, features, mentions.first_S, spelling_M2)
+        known = {name: features[name][mentions.first_S] for name in ("segments", "speakers") if name in features}
+        known |= {"spelling": spelling_M2} | ({"genre": features["genre"]} if "genre" in features else {})
+        properties = self._pair_properties(antecedents.index_MK, antecedents.distances(), known, known)
         score_MK = self._refined(vectors_MF, antecedents, properties, rows)
         return DocumentScores(candidate_C=candidate_C, kept=kept, antecedents=antecedents, score_MK=score_MK)
 
@@ -236,42 +255,85 @@ class CorefHead(Head):
             self.layers, tokens=tokens, candidates=candidates, width=width, features=self.mentions.features
         )
 
-    def keep(self, sample: Sample, scores: NDArray[np.float32]) -> Integers:
-        """(M,) the indices of the best candidates, none crossing a better one, and of all that were given."""
-        first, last = (sample.features[name].astype(np.int64) for name in ("first", "last"))
-        given = sample.features["given"].astype(bool)
-        tokens = len(sample.features["positions"])
-        edges = np.searchsorted(first, np.arange(0, tokens, self.layers.stretch))
-        kept = []
-        for index, (start, end) in enumerate(zip(edges, [*edges[1:], len(first)], strict=True)):
-            part = slice(int(start), int(end))
-            length = min(self.layers.stretch, tokens - index * self.layers.stretch)
-            raised = np.where(given[part], np.inf, scores[part])
-            keep = max(self.layers.kept(length), int(given[part].sum()))
-            best = without_conflicts(first[part], last[part], raised, conflict="crossing", keep=keep)
-            kept.append(np.union1d(best, np.flatnonzero(given[part])) + int(start))
-        return np.concatenate(kept).astype(np.int64) if kept else np.zeros(0, dtype=np.int64)
-
     def _pair_properties(
-        self, antecedents: Antecedents, features: Mapping[str, Tensor], first_M: Tensor, spelling_M2: Tensor
+        self, index_MK: Tensor, distance_MK: Tensor, own: Mapping[str, Tensor], other: Mapping[str, Tensor]
     ) -> dict[str, Tensor]:
-        """(M, K) each property of the pairs, for the fine scores."""
-        index_MK = antecedents.index_MK
+        """(M, K) each property of the pairs, for the fine scores.
+
+        `own` and `other` are what is known of the mentions and of those that `index_MK` points to.
+        """
         properties: dict[str, Tensor] = {}
         if self.layers.distance:
-            properties["distance"] = distance_bucket(antecedents.distances())
+            properties["distance"] = distance_bucket(distance_MK)
         if self.layers.segment_distance:
-            segment_M = features["segments"][first_M]
-            apart_MK = segment_M[:, None] - segment_M[index_MK]
+            apart_MK = own["segments"][:, None] - other["segments"][index_MK]
             properties["segment_distance"] = apart_MK.clamp(0, self.layers.segment_distances - 1)
         if self.layers.spelling:
-            properties["spelling"] = compare_spelling(spelling_M2[:, None], spelling_M2[index_MK])
+            properties["spelling"] = compare_spelling(own["spelling"][:, None], other["spelling"][index_MK])
         if "speaker" in self.fine.properties:
-            speaker_M = features["speakers"][first_M]
-            properties["speaker"] = (speaker_M[:, None] == speaker_M[index_MK]).long()
+            properties["speaker"] = (own["speakers"][:, None] == other["speakers"][index_MK]).long()
         if "genre" in self.fine.properties:
-            properties["genre"] = features["genre"].expand(index_MK.shape)
+            properties["genre"] = own["genre"].expand(index_MK.shape)
         return properties
+
+    @override
+    def graphs(self) -> dict[str, HeadGraph]:
+        """Scores and vectors of spans, and a block of mentions with their antecedents; see `host_links.py`."""
+        spans = indices("first", "last", "widths")
+        rows, columns, width, kept = 2, 3, self.mentions.features, self.layers.antecedents
+        names = ("segments", "speakers")
+        known = {name: torch.ones(columns, dtype=torch.long) for name in names} | {
+            f"{name}_rows": torch.ones(rows, dtype=torch.long) for name in names
+        }
+        known |= {"spelling": torch.ones(columns, 2, dtype=torch.long), "genre": torch.zeros(1, dtype=torch.long)}
+        known |= {"spelling_rows": torch.ones(rows, 2, dtype=torch.long)}
+        known |= {"vectors": torch.randn(columns, width), "vectors_rows": torch.randn(rows, width)}
+        chosen = {"index": torch.ones(rows, kept, dtype=torch.long), "scores": torch.randn(rows, kept)}
+        block = known | {"source_rows": torch.randn(rows, width), "shift": torch.tensor([1])}
+        block |= {"mention_rows": torch.randn(rows), "mention": torch.randn(columns)}
+        fine = known | chosen | {"distance": torch.ones(rows, kept, dtype=torch.long)}
+        graphs = {
+            MENTIONS: HeadGraph(compute=self._mention_graph, examples=spans),
+            VECTORS: HeadGraph(compute=self._vector_graph, examples=spans),
+            COARSE: HeadGraph(compute=self._coarse_graph, examples=block),
+            FINE: HeadGraph(compute=self._fine_graph, examples=fine),
+        }
+        if self.gate is not None:
+            positions = indices("positions", "second_positions")
+            graphs[TOKENS] = HeadGraph(compute=self._token_graph, examples=positions)
+        if self.refinement is not None:
+            graphs[REFINE] = HeadGraph(compute=self._refine_graph, examples=known | chosen)
+        return graphs
+
+    def _token_graph(self, encoded: Encoded) -> Tensor:
+        return self._tokens(encoded.hidden_ND, encoded.batch.features)
+
+    def _mention_graph(self, encoded: Encoded) -> Tensor:
+        return self.mentions.score_block(encoded.hidden_ND, packed_spans(encoded.batch))
+
+    def _vector_graph(self, encoded: Encoded) -> tuple[Tensor, Tensor]:
+        """The vectors of mentions, and what the coarse score multiplies them by."""
+        vectors_MF = self.mentions.vectors(encoded.hidden_ND, packed_spans(encoded.batch))
+        return vectors_MF, self.coarse.bilinear(vectors_MF)
+
+    def _coarse_graph(self, encoded: Encoded) -> tuple[Tensor, Tensor]:
+        known = encoded.batch.features
+        mentions, spelling = ((known[f"{name}_rows"], known[name]) for name in ("mention", "spelling"))
+        score_RC = self.coarse.score_block(known["source_rows"], known["vectors"], mentions, spelling)
+        keep, reach = self.layers.antecedents, self.layers.max_mentions
+        return self.coarse.choose_of_block(score_RC, known["shift"], keep=keep, reach=reach)
+
+    def _fine_graph(self, encoded: Encoded) -> Tensor:
+        known = encoded.batch.features
+        own = {name: known[f"{name}_rows"] for name in ("segments", "speakers", "spelling")} | {"genre": known["genre"]}
+        properties = self._pair_properties(known["index"], known["distance"], own, known)
+        return self.fine.score_block(known["vectors_rows"], known["vectors"], known["index"], properties)
+
+    def _refine_graph(self, encoded: Encoded) -> Tensor:
+        assert self.refinement is not None
+        known = encoded.batch.features
+        own_RF, vectors_CF = known["vectors_rows"], known["vectors"]
+        return self.refinement.refine_block(own_RF, vectors_CF, known["index"], known["scores"])
 
 
 def _properties(layers: CorefLayers, *, speakers: bool, genres: int) -> dict[str, int]:
@@ -288,18 +350,6 @@ def _properties(layers: CorefLayers, *, speakers: bool, genres: int) -> dict[str
     return sizes
 
 
-def spelling_keys(ids_N: Tensor, spans: Spans) -> Tensor:
-    """(S, 2) the last token of each span, and a hash of all its tokens."""
-    tokens_G, offsets_S = tokens_of(spans)
-    counts_S = spans.last_S - spans.first_S + 1
-    position_G = torch.arange(len(tokens_G), device=ids_N.device) - torch.repeat_interleave(offsets_S, counts_S)
-    # Products of 64-bit integers wrap around, which mixes their bits; the position makes the order count.
-    mixed_G = (ids_N[tokens_G] + 1) * 0x9E3779B97F4A7C1 * (2 * position_G + 3)
-    mixed_G = (mixed_G ^ (mixed_G >> 29)) * 0xBF58476D1CE4E5B
-    whole_S = torch.zeros_like(spans.first_S).index_add(0, torch.repeat_interleave(counts_S), mixed_G)
-    return torch.stack([ids_N[spans.last_S], whole_S], dim=1)
-
-
 def split_arrays(arrays: Mapping[str, Tensor], batch: SampleBatch, *, targets: bool = False) -> list[dict[str, Tensor]]:
     """The joined features, or targets, of a batch by sample."""
     parts: list[dict[str, Tensor]] = [{} for _ in batch.samples]
@@ -308,19 +358,3 @@ def split_arrays(arrays: Mapping[str, Tensor], batch: SampleBatch, *, targets: b
         for part, tensor in zip(parts, torch.split(joined, counts), strict=True):
             part[name] = tensor
     return parts
-
-
-def _links(scores: DocumentScores) -> Links:
-    probability = torch.softmax(with_none(scores.score_MK.float()), dim=1)
-    best = probability.max(dim=1)
-    rank_M = (best.indices - 1).clamp(min=0)
-    chosen_M = scores.antecedents.index_MK.gather(1, rank_M[:, None]).squeeze(1)
-    antecedent_M = torch.where(best.indices == 0, -1, chosen_M)
-    return Links(
-        kept=scores.kept,
-        mention_scores=scores.candidate_C.float().cpu().numpy()[scores.kept],
-        antecedents=antecedent_M.cpu().numpy(),
-        link_scores=best.values.cpu().numpy(),
-        index=scores.antecedents.index_MK.cpu().numpy(),
-        scores=scores.score_MK.float().cpu().numpy(),
-    )

@@ -31,6 +31,7 @@ from spanlab.tasks.coref.data import (
     parse_example,
 )
 from spanlab.tasks.coref.decode import build_clusters
+from spanlab.tasks.coref.host_links import document_links
 from spanlab.tasks.coref.links import Links
 from spanlab.tasks.coref.pronouns import gender
 from spanlab.tasks.coref.samples import (
@@ -42,6 +43,7 @@ from spanlab.tasks.coref.samples import (
     list_candidates,
 )
 from spanlab.tasks.formats.row import FileShape, Row
+from spanlab.tasks.host_head import HostHead
 from spanlab.tasks.result import Mistake, Scores, empty_fields, result_id
 from spanlab.tasks.sample import Sample
 from spanlab.tasks.spans.units import LabelUnits, choose_units, encode_units, tokens_in_spans
@@ -209,6 +211,11 @@ class Coreference(Task[CorefExample, CorefResult]):
             overlap=config.segments == "overlap",
             mention_loss=config.mention_loss if config.singletons else 0.0,
         )
+
+    @property
+    @override
+    def host_head(self) -> HostHead:
+        return document_links(self.config.layers, overlap=self.config.segments == "overlap")
 
     # ---- decode
 

@@ -62,14 +62,7 @@ class SentenceHead(Head):
     @override
     def forward(self, encoded: Encoded) -> Tensor:
         """(K,) logits of all documents' sentences, end to end."""
-        batch = encoded.batch
-        counts_S = batch.input_ids_N.new_tensor([len(sample.features["positions"]) for sample in batch.batch.samples])
-        tokens_S = batch.input_ids_N.new_tensor(batch.token_counts)
-        begin_S = torch.cumsum(tokens_S, 0) - tokens_S
-        position_P = batch.features["positions"] + torch.repeat_interleave(begin_S, counts_S)
-        counts_K = batch.features["counts"]
-        sentence_P = torch.repeat_interleave(torch.arange(len(counts_K), device=position_P.device), counts_K)
-        x_KD = sentence_vectors(encoded.hidden_ND, position_P, sentence_P, counts_K)
+        x_KD = sentence_vectors(encoded)
         lengths = _sentence_counts(encoded.batch.batch)
         if len(self.layers):
             table_TD = torch.from_numpy(sinusoids(max(lengths), x_KD.shape[1])).to(x_KD)
@@ -92,7 +85,7 @@ class SentenceHead(Head):
             position_P, counts_K, sentence_P, table_KD = (
                 encoded.batch.features[name] for name in ("positions", "counts", SENTENCE, POSITIONS)
             )
-            x_KD = sentence_vectors(encoded.hidden_ND, position_P, sentence_P, counts_K)
+            x_KD = _means(encoded.hidden_ND, position_P, sentence_P, counts_K)
             if len(self.layers):
                 x_1KD = (x_KD + table_KD).unsqueeze(0)
                 everywhere = PaddedContext((), mask_B1T=torch.ones_like(counts_K, dtype=torch.bool)[None, None])
@@ -116,8 +109,20 @@ class SentenceHead(Head):
         return by_feature("counts")(on_host(logits_K), batch.batch)
 
 
-def sentence_vectors(hidden_ND: Tensor, position_P: Tensor, sentence_P: Tensor, counts_K: Tensor) -> Tensor:
-    """(K, D) the mean of the tokens that represent each sentence; `sentence_P` is the sentence of each."""
+def sentence_vectors(encoded: Encoded) -> Tensor:
+    """(K, D) the mean of the tokens that represent each sentence."""
+    batch = encoded.batch
+    counts_S = batch.input_ids_N.new_tensor([len(sample.features["positions"]) for sample in batch.batch.samples])
+    tokens_S = batch.input_ids_N.new_tensor(batch.token_counts)
+    begin_S = torch.cumsum(tokens_S, 0) - tokens_S
+    position_P = batch.features["positions"] + torch.repeat_interleave(begin_S, counts_S)
+    counts_K = batch.features["counts"]
+    sentence_P = torch.repeat_interleave(torch.arange(len(counts_K), device=position_P.device), counts_K)
+    return _means(encoded.hidden_ND, position_P, sentence_P, counts_K)
+
+
+def _means(hidden_ND: Tensor, position_P: Tensor, sentence_P: Tensor, counts_K: Tensor) -> Tensor:
+    """(K, D) the means of tokens; `sentence_P` is the sentence that each represents."""
     hidden_PD = in_full_precision(hidden_ND.index_select(0, position_P))
     return sum_rows(hidden_PD, sentence_P, counts_K.shape[0]) / counts_K.unsqueeze(1)
 
