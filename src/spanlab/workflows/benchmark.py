@@ -172,20 +172,21 @@ def time_engines(
     bulk: Sequence[Row],
     rounds: int,
     progress: Callable[[str], None] = lambda line: None,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, tuple[list[float], list[float]]]:
-    """The seconds of each engine in each round: one at a time, and in bulk. A first round is a warm-up."""
+    """The seconds of each engine in each round, one at a time and in bulk, by `clock`. A first round is a warm-up."""
     timed: dict[str, tuple[list[float], list[float]]] = {name: ([], []) for name in runs}
     for number in range(rounds + 1):
         progress(f"round {number} of {rounds}" if number else "warm-up")
         for name, run in runs.items():
-            start = time.perf_counter()
+            start = clock()
             for row in single:
                 run([row])
-            middle = time.perf_counter()
+            middle = clock()
             run(bulk)
             if number:
                 timed[name][0].append(middle - start)
-                timed[name][1].append(time.perf_counter() - middle)
+                timed[name][1].append(clock() - middle)
     return timed
 
 
