@@ -3,10 +3,10 @@
     python -m benchmarks.inference [--model reader] [--task qa] [--rounds 5] [--questions 32] [--threads 1]
 
 Three kinds of work: one question at a time; many in bulk, ragged as they come; and in bulk with every passage cut or
-repeated to the same length. Questions are SQuAD's where its dev file is there (SPANLAB_DATA), else the almanac's. The
-peers are those of `spanlab benchmark`: transformers runs the encoder alone, without the task's adapters and head. The
-best round of each engine counts; with one thread in seconds of the processor, which other work does not add to. `--memory N` instead answers N texts of all lengths in each precision of torch, and
-prints how much memory the second half added to the first.
+repeated to the same length. Questions are those of SQuAD's dev file (SPANLAB_DATA). The peers are those of `spanlab
+benchmark`: transformers runs the encoder alone, without the task's adapters and head. The best round of each engine
+counts; with one thread in seconds of the processor, which other work hardly adds to. `--memory N` instead answers N
+texts of all lengths in each precision of torch, and prints what the first and the second half added to memory.
 """
 
 import argparse
@@ -27,18 +27,16 @@ from benchmarks.finetune import data_folder
 from benchmarks.measure import circumstances, print_result
 from spanlab.machine import int8_instructions, name_cpu
 from spanlab.tasks.formats.row import Row
-from spanlab.workflows.benchmark import Engines, open_engines, time_engines, torch_predictors
+from spanlab.workflows.benchmark import open_engines, time_engines, torch_predictors
 
 FULL_WORDS = 220
 """Words of a passage in a full bulk: about 300 tokens, within one window."""
+PASSAGE = "the committee met in Geneva on Tuesday to discuss a treaty that had been delayed for a year"
 
 
-def read_questions(engines: Engines, count: int) -> list[Row]:
-    """Questions of SQuAD's dev file, taken evenly, or what `spanlab benchmark` takes."""
-    path = data_folder() / "qa/squad1_dev.json.xz"
-    if not path.is_file():
-        return engines.rows(None)[:count]
-    articles = json.loads(lzma.decompress(path.read_bytes()))["data"]
+def read_questions(count: int) -> list[Row]:
+    """Questions of SQuAD's dev file, taken evenly from all articles."""
+    articles = json.loads(lzma.decompress((data_folder() / "qa/squad1_dev.json.xz").read_bytes()))["data"]
     rows = [
         Row(values={"question": question["question"], "context": paragraph["context"]})
         for article in articles
@@ -62,7 +60,7 @@ def measure_speed(model: str, task: str, rounds: int, questions: int, threads: i
     """Texts a second by engine and kind of work, and what each is over fp32."""
     clock = time.process_time if threads == 1 else time.perf_counter
     with open_engines(model, task, lambda line: print(line, flush=True)) as engines:
-        rows = read_questions(engines, questions)
+        rows = read_questions(questions)
         full = fill_up(rows)
         ragged = time_engines(engines.runs, rows[: max(4, questions // 4)], rows, rounds, clock=clock)
         filled = time_engines(engines.runs, full[:1], full, rounds, clock=clock)
@@ -94,7 +92,7 @@ def resident_mb() -> float:
 
 def measure_memory(model: str, task: str, count: int) -> dict[str, Any]:
     """Megabytes that the first and the second half of texts of all lengths add, in each precision."""
-    words = "the committee met in Geneva on Tuesday to discuss a treaty that had been delayed".split()
+    words = PASSAGE.split()
     random = np.random.default_rng(0)
     lengths = random.integers(1, 400, count)
     result = {}
