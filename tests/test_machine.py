@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from spanlab import machine
-from spanlab.machine import available_cores, int8_instructions, limit_threads, name_cpu
+from spanlab.machine import available_cores, has_vnni_instructions, int8_instructions, limit_threads, name_cpu
 
 
 def run_python(code: str, **environment: str) -> str:
@@ -164,3 +164,16 @@ def test_int8_instructions_are_those_that_onednn_may_use(tmp_path: Path, monkeyp
         assert int8_instructions(cpuinfo) == wanted, (flags, allowed)
     assert int8_instructions(tmp_path / "none") is None
     assert name_cpu(cpuinfo) == "Some CPU 7"
+
+
+@pytest.mark.parametrize(
+    ("flags", "has"),
+    [("flags : fpu avx2 avx512_vnni", True), ("flags : fpu avx_vnni", True), ("flags : fpu avx2 avx512f", False)],
+)
+def test_vnni_is_read_from_the_flags_of_the_cpu(
+    flags: str, has: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    (tmp_path / "cpuinfo").write_text(f"processor : 0\n{flags}\nbugs : none\n", encoding="utf-8")
+    assert has_vnni_instructions(tmp_path / "cpuinfo") is has
+    assert not has_vnni_instructions(tmp_path / "missing")

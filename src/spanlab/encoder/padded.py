@@ -28,6 +28,9 @@ def padded(module: Module) -> Module:
     for part in list(copied.modules()):
         if isinstance(part, Block):
             part.attention = _PaddedAttention(part.attention)  # type: ignore[assignment]
+        for name, child in part.named_children():
+            if isinstance(child, nn.RMSNorm):
+                setattr(part, name, _PlainRMSNorm(child))
     return copied.eval()
 
 
@@ -105,6 +108,19 @@ class _PaddedAttention(nn.Module):
         weights_BHTT = (torch.matmul(q_BHTW * head_width**-0.5, k_BHWT) + bias_B1TT).softmax(dim=-1)
         mixed_BTHW = torch.matmul(weights_BHTT, v_BHTW).transpose(1, 2)
         return AttentionOutput(self.output(mixed_BTHW.reshape(batch, length, self.heads * head_width)), None)
+
+
+class _PlainRMSNorm(nn.Module):
+    """RMSNorm in single operations, since ONNX has none of that name before opset 23."""
+
+    def __init__(self, norm: nn.RMSNorm) -> None:
+        super().__init__()
+        self.weight, self.eps = norm.weight, norm.eps
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Same shape in and out."""
+        assert self.eps is not None
+        return x * torch.rsqrt((x * x).mean(dim=-1, keepdim=True) + self.eps) * self.weight
 
 
 def _rotate(x_BTHW: Tensor, angles: RotaryAngles) -> Tensor:

@@ -142,7 +142,10 @@ def quantised(model: "ModelProto", folder: Path, *, reduced: bool) -> "ModelProt
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
     source, target = folder / "whole.onnx", folder / "quantised.onnx"
-    onnx.save(model, str(source), save_as_external_data=True, location="whole.bin")
+    # Saving moves the weights of what is saved into the file, and other graphs are made of this one.
+    saved = onnx.ModelProto()
+    saved.CopyFrom(model)
+    onnx.save(saved, str(source), save_as_external_data=True, location="whole.bin")
     disabled = logging.root.manager.disable
     logging.disable(logging.WARNING)  # advice to optimise the graph first, which ONNX Runtime does when it loads it
     quantize_dynamic(

@@ -33,7 +33,7 @@ from spanlab.strict_parsing import read_json
 from spanlab.tasks.formats.row import Row
 from spanlab.version import __version__
 
-_MODEL_FILES = {".safetensors", ".bin", ".json", ".txt", ".model"}
+_MODEL_FILES = {".safetensors", ".bin", ".json", ".onnx", ".txt", ".model"}
 _START_AGAIN = "start again with --overwrite, or choose another --output"
 
 

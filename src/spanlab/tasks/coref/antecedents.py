@@ -53,6 +53,7 @@ class MentionScorer(nn.Module):
 
     def forward(self, hidden_ND: Tensor, spans: Spans, *, rows: int) -> Tensor:
         """(S,) scores of spans in the order of their first tokens, computed `rows` at a time."""
+        prior_W = self.prior()
         blocks = []
         for start in range(0, len(spans), rows):
             end = min(start + rows, len(spans))
@@ -60,21 +61,20 @@ class MentionScorer(nn.Module):
             # Spans come in the order of the text: a block needs only the tokens around it.
             lowest, highest = int(first_R[0]), int(last_R.max()) + 1
             block = Spans(first_S=first_R - lowest, last_S=last_R - lowest, widths_S=widths_R)
-            blocks.append(self.score_block(hidden_ND[lowest:highest], block))
+            blocks.append(self.score_block(hidden_ND[lowest:highest], block, prior_W))
         return torch.cat(blocks) if blocks else hidden_ND.new_zeros(0)
 
-    def score_block(self, hidden_ND: Tensor, spans: Spans) -> Tensor:
-        """(R,) the scores of spans that are computed at once."""
+    def score_block(self, hidden_ND: Tensor, spans: Spans, prior_W: Tensor | None) -> Tensor:
+        """(R,) the scores of spans that are computed at once; `prior_W` is `prior()`."""
         inner_RH = torch.relu(self.spans.project(hidden_ND, spans, self.inner))
         score_R: Tensor = self.outer(self.dropout(inner_RH)).squeeze(-1)
-        prior_W = self._prior()
         return score_R if prior_W is None else score_R + prior_W[spans.widths_S.clamp(max=self.max_width) - 1]
 
     def vectors(self, hidden_ND: Tensor, spans: Spans) -> Tensor:
         """(S, F) the spans' vectors."""
         return self.spans(hidden_ND, spans)  # type: ignore[no-any-return]
 
-    def _prior(self) -> Tensor | None:
+    def prior(self) -> Tensor | None:
         """(widths,) the score of each width from 1 on."""
         if self.widths is None or self.width_inner is None or self.width_outer is None:
             return None
@@ -228,34 +228,48 @@ class FineScorer(nn.Module):
         self, vectors_MF: Tensor, antecedents: Antecedents, properties_MK: Mapping[str, Tensor], *, rows: int
     ) -> Tensor:
         """(M, K) scores, computed `rows` mentions at a time."""
-        antecedent_HF = torch.split(self.inner.weight, self._sizes, dim=1)[1]
-        antecedent_MH = F.linear(vectors_MF, antecedent_HF)
+        antecedent_MH, tables = self._antecedent_terms(vectors_MF), self._tables()
         blocks = []
         for start in range(0, len(vectors_MF), rows):
             block = slice(start, min(start + rows, len(vectors_MF)))
             properties_RK = {name: values_MK[block] for name, values_MK in properties_MK.items()}
-            index_RK = antecedents.index_MK[block]
-            blocks.append(self.score_block(vectors_MF[block], vectors_MF, index_RK, properties_RK, antecedent_MH))
+            pairs = vectors_MF[block], vectors_MF, antecedents.index_MK[block]
+            blocks.append(self._score(*pairs, properties_RK, antecedent_MH, tables))
         return torch.cat(blocks) if blocks else vectors_MF.new_zeros(antecedents.index_MK.shape)
 
     def score_block(
+        self, own_RF: Tensor, vectors_CF: Tensor, index_RK: Tensor, properties_RK: Mapping[str, Tensor]
+    ) -> Tensor:
+        """(R, K) the scores of a block of mentions, whose antecedents are among C others."""
+        terms = self._antecedent_terms(vectors_CF), self._tables()
+        return self._score(own_RF, vectors_CF, index_RK, properties_RK, *terms)
+
+    def _score(
         self,
         own_RF: Tensor,
         vectors_MF: Tensor,
         index_RK: Tensor,
         properties_RK: Mapping[str, Tensor],
-        antecedent_MH: Tensor | None = None,
+        antecedent_MH: Tensor,
+        tables: Mapping[str, Tensor],
     ) -> Tensor:
-        """(R, K) the scores of a block; `antecedent_MH` are the terms of the antecedents alone, if they are known."""
-        mention_HF, antecedent_HF, product_HF, *property_HE = torch.split(self.inner.weight, self._sizes, dim=1)
-        antecedent_MH = F.linear(vectors_MF, antecedent_HF) if antecedent_MH is None else antecedent_MH
+        mention_HF, _, product_HF, *_ = torch.split(self.inner.weight, self._sizes, dim=1)
         product_RKF = own_RF[:, None] * _gather(vectors_MF, index_RK)
         own_RH = F.linear(own_RF, mention_HF, self.inner.bias)
         inner_RKH = F.linear(product_RKF, product_HF) + own_RH[:, None] + _gather(antecedent_MH, index_RK)
-        for (name, table), weight_HE in zip(self.properties.items(), property_HE, strict=True):
-            table_VH = F.linear(self.dropout(table.weight), weight_HE)
+        for name, table_VH in tables.items():
             inner_RKH = inner_RKH + _gather(table_VH, properties_RK[name])
         return self.outer(self.dropout(torch.relu(inner_RKH))).squeeze(-1)  # type: ignore[no-any-return]
+
+    def _antecedent_terms(self, vectors_MF: Tensor) -> Tensor:
+        """(M, H) the terms of each mention as an antecedent."""
+        return F.linear(vectors_MF, torch.split(self.inner.weight, self._sizes, dim=1)[1])
+
+    def _tables(self) -> dict[str, Tensor]:
+        """(V, H) the terms of the values of each property."""
+        property_HE = torch.split(self.inner.weight, self._sizes, dim=1)[3:]
+        named = zip(self.properties.items(), property_HE, strict=True)
+        return {name: F.linear(self.dropout(table.weight), weight_HE) for (name, table), weight_HE in named}
 
 
 def _gather(table_VH: Tensor, index_RK: Tensor) -> Tensor:

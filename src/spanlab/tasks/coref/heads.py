@@ -309,7 +309,7 @@ class CorefHead(Head):
         return self._tokens(encoded.hidden_ND, encoded.batch.features)
 
     def _mention_graph(self, encoded: Encoded) -> Tensor:
-        return self.mentions.score_block(encoded.hidden_ND, packed_spans(encoded.batch))
+        return self.mentions.score_block(encoded.hidden_ND, packed_spans(encoded.batch), self.mentions.prior())
 
     def _vector_graph(self, encoded: Encoded) -> tuple[Tensor, Tensor]:
         """The vectors of mentions, and what the coarse score multiplies them by."""

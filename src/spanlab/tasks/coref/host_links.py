@@ -7,6 +7,7 @@ Shapes: N tokens of a document, C candidates, M kept mentions, K antecedents, R 
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,8 +81,8 @@ def document_links(config: CorefLayers, *, overlap: bool) -> HostHead:
     def output(layers: Layers, encoded: EncodedSample) -> Links:
         inputs = encoded.inputs
         (hidden_ND,) = layers(TOKENS, inputs) if overlap else (encoded.hidden_TD[inputs["positions"]],)
-        spans = inputs["first"], inputs["last"]
-        candidate_C = _over_spans(_CANDIDATE_ROWS, hidden_ND, *spans, lambda block: layers(MENTIONS, block))[0]
+        first_C, last_C = inputs["first"], inputs["last"]
+        candidate_C = _over_spans(_CANDIDATE_ROWS, first_C, last_C, hidden_ND, partial(layers, MENTIONS))[0]
         kept = keep_mentions(config, encoded.sample, candidate_C)
         if not len(kept):
             none_MK = np.zeros((0, config.antecedents))
@@ -89,8 +90,8 @@ def document_links(config: CorefLayers, *, overlap: bool) -> HostHead:
         given_M = encoded.sample.features["given"].astype(bool)[kept]
         # Mentions given by the user count as mentions whatever their score.
         mention_M = np.where(given_M, np.maximum(candidate_C[kept], 0), candidate_C[kept])
-        mentions = [ends[kept] for ends in spans]
-        vectors_MF, source_MF = _over_spans(_MENTION_ROWS, hidden_ND, *mentions, lambda block: layers(VECTORS, block))
+        mentions = first_C[kept], last_C[kept]
+        vectors_MF, source_MF = _over_spans(_MENTION_ROWS, *mentions, hidden_ND, partial(layers, VECTORS))
         properties = _mention_properties(encoded, *mentions)
         known = {"vectors": vectors_MF, "source": source_MF, "mention": mention_M, **properties}
         index_MK, score_MK = _antecedents(config, layers, known)
@@ -161,7 +162,7 @@ def _block(
 
 
 def _over_spans(
-    rows: int, hidden_ND: Scores, first_S: Integers, last_S: Integers, run: Callable[[dict[str, Array]], list[Array]]
+    rows: int, first_S: Integers, last_S: Integers, hidden_ND: Scores, run: Callable[[dict[str, Array]], list[Array]]
 ) -> list[Array]:
     """The outputs of a graph for spans in the order of the text; a block needs only the tokens around it."""
     found = []
