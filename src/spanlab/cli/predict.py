@@ -4,11 +4,18 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
-from spanlab.cli.options import ColumnsOption, DeviceOption, ModelArgument, PrecisionOption, split_columns
+from spanlab.cli.options import (
+    ColumnsOption,
+    DeviceOption,
+    ModelArgument,
+    PrecisionName,
+    PrecisionOption,
+    split_columns,
+)
 from spanlab.cli.output import note
 from spanlab.cli.progress import InputProgress
 from spanlab.errors import InputError
@@ -97,7 +104,7 @@ def predict(
         with InputProgress("predict", total, first) as progress:
             if engine == "ray":
                 # What auto has chosen here is the choice of every worker.
-                chosen = None if precision is None else predictor.precision
+                chosen = None if precision is None else cast("PrecisionName", predictor.precision)
                 job = RayPrediction(
                     model=str(Path(model).resolve()) if Path(model).exists() else model,  # workers may run elsewhere
                     task=names[0],

@@ -243,7 +243,7 @@ def torch_predictors(model: str) -> dict[str, Predictor]:
     from spanlab.inference.torch_predictor import TorchPredictor
 
     exact = load_torch(model, device="cpu", precision="fp32")
-    others = {
+    others: dict[str, Predictor] = {
         name: TorchPredictor(exact.model, replace(exact.process, precision=name))
         for name in precisions_here(exact.model.encoder)
         if name != "fp32"
