@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from spanlab import machine
-from spanlab.machine import available_cores, has_vnni_instructions, limit_threads
+from spanlab.machine import available_cores, has_vnni_instructions, int8_instructions, limit_threads, name_cpu
 
 
 def run_python(code: str, **environment: str) -> str:
@@ -141,6 +141,29 @@ def test_every_extra_installs_what_the_code_imports() -> None:
         assert extra == "docs" or not unused, f"{extra}: no module imports {unused}"
     (every,) = project["optional-dependencies"]["all"]
     assert set(every.removeprefix("spanlab[").removesuffix("]").split(",")) == extras - {"docs"}
+
+
+def test_int8_instructions_are_those_that_onednn_may_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spanlab.machine.platform.machine", lambda: "x86_64")
+    monkeypatch.delenv("ONEDNN_MAX_CPU_ISA", raising=False)
+    cpuinfo = tmp_path / "cpuinfo"
+    for flags, allowed, wanted in (
+        ("fpu avx2 avx_vnni avx512_vnni", None, "avx512_vnni"),
+        ("fpu avx2 avx_vnni avx512_vnni amx_int8", "DEFAULT", "amx_int8"),
+        ("fpu avx2 avx_vnni", None, "avx_vnni"),
+        ("fpu avx2", None, None),
+        ("fpu avx2 avx_vnni avx512_vnni", "AVX2", None),
+        ("fpu avx2 avx_vnni avx512_vnni", "AVX2_VNNI", "avx_vnni"),
+        ("fpu avx2 avx512_vnni", "AVX512_CORE", None),
+    ):
+        cpuinfo.write_text(f"model name\t: Some CPU 7\nflags\t\t: {flags}\n")
+        if allowed is not None:
+            monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", allowed)
+        else:
+            monkeypatch.delenv("ONEDNN_MAX_CPU_ISA", raising=False)
+        assert int8_instructions(cpuinfo) == wanted, (flags, allowed)
+    assert int8_instructions(tmp_path / "none") is None
+    assert name_cpu(cpuinfo) == "Some CPU 7"
 
 
 @pytest.mark.parametrize(

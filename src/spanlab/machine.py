@@ -41,6 +41,8 @@ class MachineReport:
     cores: int
     threads: int
     bf16_instructions: bool
+    int8_instructions: str | None
+    """The instructions that multiply bytes without saturating, such as avx512_vnni."""
     gflops: dict[str, float]
     """Measured rate of a 1,024-wide matrix product, by dtype, in 1e9 operations per second."""
     precision: str
@@ -66,6 +68,7 @@ class MachineReport:
             ("devices", ", ".join(self.devices)),
             ("cpu", f"{self.cores} cores, {self.threads} threads used"),
             ("bf16", f"instructions {'available' if self.bf16_instructions else 'not available'}"),
+            ("int8", f"instructions {self.int8_instructions or 'not available: weights have 7 bits'}"),
             ("matrix speed", f"{speed}; auto precision is {self.precision}"),
             ("memory", memory),
             ("disk", f"{self.free_disk_gb:.1f} GB free in the current folder"),
@@ -91,12 +94,13 @@ def examine(*, ask_hub: bool = True) -> MachineReport:
         cores=available_cores(),
         threads=_threads() if usable else 1,
         bf16_instructions=has_bf16_instructions() if usable else False,
+        int8_instructions=int8_instructions(),
         gflops=gflops,
         precision="bf16" if usable and has_bf16_instructions() else "fp32",
         free_disk_gb=shutil.disk_usage(Path.cwd()).free / 1e9,
         memory_gb=memory,
         free_memory_gb=free_memory,
-        extras={name: all(map(_installed, modules)) for name, modules in EXTRAS.items()},
+        extras={name: all(map(is_installed, modules)) for name, modules in EXTRAS.items()},
         hub=_hub_answer() if ask_hub else "not asked",
     )
 
@@ -193,12 +197,7 @@ def has_vnni_instructions(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
     """
     if platform.machine().lower() in {"arm64", "aarch64"}:
         return True
-    try:
-        text = cpuinfo.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return False
-    flags = next((line for line in text.splitlines() if line.startswith("flags")), "")
-    return any(name in flags.split() for name in ("avx512_vnni", "avx_vnni"))
+    return not {"avx512_vnni", "avx_vnni"}.isdisjoint(_cpu_flags(cpuinfo))
 
 
 def has_bf16_instructions() -> bool:
@@ -211,6 +210,42 @@ def has_bf16_instructions() -> bool:
     cpu_has_bf16 = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
     has_onednn = torch.backends.mkldnn.is_available()
     return bool(cpu_has_bf16 and has_onednn and torch.ops.mkldnn._is_mkldnn_bf16_supported())
+
+
+def int8_instructions(cpuinfo: Path = Path("/proc/cpuinfo")) -> str | None:
+    """The instructions with which oneDNN multiplies bytes without saturating; None without any.
+
+    ONEDNN_MAX_CPU_ISA can restrict oneDNN to older instructions than the CPU has.
+    """
+    if platform.machine().lower() in {"arm64", "aarch64"}:
+        return "dot product"
+    allowed = os.environ.get("ONEDNN_MAX_CPU_ISA", "DEFAULT").upper()
+    names: tuple[str, ...] = ("amx_int8", "avx512_vnni", "avx_vnni")
+    if allowed in {"SSE41", "AVX", "AVX2", "AVX512_CORE"}:
+        names = ()
+    elif allowed.startswith("AVX2"):
+        names = ("avx_vnni",)
+    flags = _cpu_flags(cpuinfo)
+    return next((name for name in names if name in flags), None)
+
+
+def name_cpu(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
+    """What the system calls the CPU, such as AMD EPYC 7B13."""
+    try:
+        lines = cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        lines = []
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, "") or platform.processor() or platform.machine()
+
+
+def _cpu_flags(cpuinfo: Path) -> set[str]:
+    """What Linux says that an x86 CPU has; empty where the system does not say."""
+    try:
+        lines = cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return set()
+    return next((set(line.split()) for line in lines if line.startswith("flags")), set())
 
 
 def peak_memory_gb(device: str = "cpu") -> float:
@@ -279,7 +314,8 @@ def _version(distribution: str) -> str | None:
         return None
 
 
-def _installed(module: str) -> bool:
+def is_installed(module: str) -> bool:
+    """Whether a module can be imported."""
     return importlib.util.find_spec(module) is not None
 
 

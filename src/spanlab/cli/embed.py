@@ -6,7 +6,14 @@ from typing import Annotated
 import typer
 
 from spanlab.atomic_io import open_atomically
-from spanlab.cli.options import ColumnsOption, DeviceOption, ModelArgument, QuietOption, split_columns
+from spanlab.cli.options import (
+    ColumnsOption,
+    DeviceOption,
+    ModelArgument,
+    PrecisionOption,
+    QuietOption,
+    split_columns,
+)
 from spanlab.cli.output import note
 from spanlab.cli.progress import InputProgress
 from spanlab.errors import InputError
@@ -20,6 +27,7 @@ def embed(
     batch_tokens: Annotated[int, typer.Option(min=1, help="Maximum tokens per batch.")] = 16384,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output file.")] = False,
     device: DeviceOption = "auto",
+    precision: PrecisionOption = None,
     quiet: QuietOption = False,
 ) -> None:
     """Write a unit vector for every text: the mean over its tokens. The dot product of two is their cosine similarity.
@@ -37,7 +45,7 @@ def embed(
     if output.exists() and not overwrite:
         raise InputError("file exists", path=output, fix="use --overwrite")
     texts = read_unlabelled(Classification, source, split_columns(columns))
-    predictor = load(model, device=device)
+    predictor = load(model, device=device, precision=precision)
     with InputProgress("embed", len(texts), quiet=quiet) as progress:
         vectors = predictor.encode(
             [example.text for example in texts.examples], batch_tokens=batch_tokens, progress=progress.advance

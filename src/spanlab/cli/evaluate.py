@@ -8,6 +8,7 @@ from spanlab.cli.options import (
     ColumnsOption,
     DeviceOption,
     ModelArgument,
+    PrecisionOption,
     QuietOption,
     TagSchemeOption,
     split_columns,
@@ -29,6 +30,7 @@ def evaluate(
         int | None, typer.Option(min=1, help="Beam size of a model that generates; default: that of its training.")
     ] = None,
     device: DeviceOption = "auto",
+    precision: PrecisionOption = None,
     quiet: QuietOption = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the scores as JSON.")] = False,
 ) -> None:
@@ -40,7 +42,7 @@ def evaluate(
     from spanlab.tasks.config import TaskDataConfig
     from spanlab.tasks.formats.reading import count_rows
 
-    predictor = load(model, device=device, beams=beams)
+    predictor = load(model, device=device, precision=precision, beams=beams)
     settings = TaskDataConfig(columns=split_columns(columns), tag_scheme=tag_scheme)
     shape = predictor.model.tasks[predictor.model.name_of(task)].shape
     with InputProgress("evaluate", count_rows(data, shape, settings.columns), quiet=quiet) as progress:

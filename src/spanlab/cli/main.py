@@ -16,6 +16,7 @@ from typer.core import TyperGroup
 from spanlab.atomic_io import disk_problem
 from spanlab.cli import (
     almanac,
+    benchmark,
     compare,
     convert,
     data,
@@ -71,6 +72,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command("benchmark")(benchmark.benchmark)
 app.command("compare", epilog=_STUDIES)(compare.compare)
 app.command("convert")(convert.convert)
 app.command("doctor")(doctor.doctor)

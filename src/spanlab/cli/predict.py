@@ -4,12 +4,20 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
 from spanlab.cli.messages import name_options
-from spanlab.cli.options import ColumnsOption, DeviceOption, ModelArgument, QuietOption, split_columns
+from spanlab.cli.options import (
+    ColumnsOption,
+    DeviceOption,
+    ModelArgument,
+    PrecisionName,
+    PrecisionOption,
+    QuietOption,
+    split_columns,
+)
 from spanlab.cli.output import note
 from spanlab.cli.progress import InputProgress
 from spanlab.errors import InputError
@@ -18,6 +26,7 @@ from spanlab.inference.writers import FORMATS, OutputFormat, add_clusters, find_
 if TYPE_CHECKING:
     from spanlab.inference.output_file import OutputFile
     from spanlab.inference.predictor import PredictedPortion, Predictor
+    from spanlab.inference.ray import RayPrediction
     from spanlab.tasks.formats.row import Row
 
 _LISTED = 50
@@ -54,6 +63,7 @@ def predict(
     engine: Annotated[Literal["local", "ray"], typer.Option(help="This machine, or a Ray cluster.")] = "local",
     workers: Annotated[int | None, typer.Option(min=1, help="Ray workers; default: one for each CPU.")] = None,
     device: DeviceOption = "auto",
+    precision: PrecisionOption = None,
     redact: Annotated[bool, typer.Option("--redact", help="Write texts with entities replaced by labels.")] = False,
     resolve: Annotated[bool, typer.Option("--resolve", help="Write texts with pronouns replaced by names.")] = False,
     triples: Annotated[
@@ -80,11 +90,12 @@ def predict(
     from spanlab.inference.load import load
     from spanlab.inference.output_file import describe_maker
     from spanlab.inference.predictor import row_with_context
+    from spanlab.inference.ray import RayPrediction
     from spanlab.tasks.formats.reading import count_rows, read_rows
     from spanlab.tasks.formats.row import joint_shape
 
     with _open_output(output, resume=resume, overwrite=overwrite) as file:
-        predictor = load(model, device=device)
+        predictor = load(model, device=device, precision=precision)
         names, joint = _choose_tasks(predictor, task, source)
         if engine == "ray" and joint:
             raise InputError("--engine ray predicts one task at a time", fix=f"use --task {names[0]}")
@@ -111,7 +122,16 @@ def predict(
         total, first = count_rows(source, shape, column_names), 0 if file is None else file.done
         with InputProgress("predict", total, first, quiet=quiet) as progress:
             if engine == "ray":
-                portions = _predict_on_ray(model, names[0], rows, progress, batch_tokens, device, first, workers)
+                # What auto has chosen here is the choice of every worker.
+                chosen = None if precision is None else cast("PrecisionName", predictor.precision)
+                job = RayPrediction(
+                    model=str(Path(model).resolve()) if Path(model).exists() else model,  # workers may run elsewhere
+                    task=names[0],
+                    batch_tokens=batch_tokens,
+                    device=device,
+                    precision=chosen,
+                )
+                portions = _predict_on_ray(job, rows, progress, first, workers)
             else:
                 portions = predictor.predict_portions(
                     rows, tasks=names, batch_tokens=batch_tokens, first=first, progress=progress.advance
@@ -119,7 +139,7 @@ def predict(
                 portions = portions if joint else (portion.of_task(names[0]) for portion in portions)
             results: Any = _flat(portions) if file is None else file.keep_portions(portions)
             if coref is not None:
-                results = add_clusters(results, load(coref, device=device))
+                results = add_clusters(results, load(coref, device=device, precision=precision))
             for other_format, path in beside:
                 results = write_beside(other_format, results, path)
             if file is None:
@@ -208,20 +228,10 @@ def _remembered_columns(predictor: "Predictor", source: str, tasks: Sequence[str
 
 
 def _predict_on_ray(
-    model: str,
-    task: str,
-    rows: "Iterator[Row | InputError]",
-    progress: InputProgress,
-    batch_tokens: int,
-    device: Literal["auto", "cpu", "cuda", "mps"],
-    first: int,
-    workers: int | None,
+    job: "RayPrediction", rows: "Iterator[Row | InputError]", progress: InputProgress, first: int, workers: int | None
 ) -> "Iterator[PredictedPortion]":
-    from spanlab.inference.ray import RayPrediction, predict_on_ray
+    from spanlab.inference.ray import predict_on_ray
 
-    # Workers may run elsewhere: a folder by its absolute path.
-    folder = str(Path(model).resolve()) if Path(model).exists() else model
-    job = RayPrediction(model=folder, task=task, batch_tokens=batch_tokens, device=device)
     for portion in predict_on_ray(job, rows, first=first, workers=workers):
         progress.advance(len(portion.rows))
         yield portion

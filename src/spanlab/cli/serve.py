@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from spanlab.cli.options import MODEL_HELP, DeviceOption
+from spanlab.cli.options import MODEL_HELP, DeviceOption, PrecisionName, PrecisionOption
 from spanlab.cli.output import note
 from spanlab.errors import InputError, MissingExtraError
 
@@ -35,9 +35,7 @@ def serve(
     ] = None,
     runs: Annotated[Path | None, typer.Option(help="Folder of training runs to show.")] = None,
     device: DeviceOption = "auto",
-    precision: Annotated[
-        Literal["auto", "fp32", "bf16", "fp16"], typer.Option(help="Of matrix products; auto: what is fast here.")
-    ] = "auto",
+    precision: PrecisionOption = None,
     batch_tokens: Annotated[int, typer.Option(min=8, help="Maximum tokens computed together.")] = 4096,
     queue: Annotated[int, typer.Option(min=1, help="Inputs that may wait; further ones are refused with 429.")] = 512,
     max_body_mb: Annotated[int, typer.Option(min=1, max=1024, help="Largest body of a request.")] = 16,
@@ -96,7 +94,7 @@ def _build(
     models: list[str],
     tasks: dict[str, str],
     device: Literal["auto", "cpu", "cuda", "mps"],
-    precision: Literal["auto", "fp32", "bf16", "fp16"],
+    precision: PrecisionName | None,
 ) -> "FastAPI":
     from spanlab.serving.app import create_app
     from spanlab.serving.served_model import load_served

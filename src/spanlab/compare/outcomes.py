@@ -65,7 +65,8 @@ def read_outcomes(path: Path) -> Outcomes:
 
 def run_test(model: str, test: str, config: TaskConfig, task: str | None = None) -> Outcomes:
     """Test a fine-tuned model; `config` has the settings of the task's files."""
-    predictor = load(model, device=config.training.device, precision=config.training.precision)
+    precision = config.training.precision
+    predictor = load(model, device=config.training.device, precision=None if precision == "auto" else precision)
     data = TaskDataConfig(columns=config.data.columns, tag_scheme=config.data.tag_scheme, bad_rows=config.data.bad_rows)
     chosen, labelled, results = predictor.predict_labelled(test, task=task, data=data)
     metrics = chosen.score(labelled.examples, results).metrics

@@ -6,14 +6,17 @@ today, so "gelu" is exact and "gelu_tanh" is what GPT and ALBERT name `gelu_new`
 Dropout masks on a CPU are drawn from 16-bit integers, four to a random number, since drawing them is what costs there.
 """
 
+import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Literal
+from typing import Literal, TypeVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from typing_extensions import override
+
+Module = TypeVar("Module", bound=nn.Module)
 
 
 def _gelu_tanh(x: Tensor) -> Tensor:
@@ -50,11 +53,19 @@ def build_norm(norm: Literal["layer", "rms"], width: int, eps: float, *, bias: b
     return nn.LayerNorm(width, eps=eps, bias=bias) if norm == "layer" else nn.RMSNorm(width, eps=eps)
 
 
-def add_linear(residual: Tensor, x: Tensor, linear: nn.Linear) -> Tensor:
+def copy_sharing_tensors(module: Module) -> Module:
+    """A copy of a module, whose parts can be replaced; parameters and buffers are the same tensors."""
+    memo = {id(tensor): tensor for tensor in (*module.parameters(), *module.buffers())}
+    return copy.deepcopy(module, memo)
+
+
+def add_linear(residual: Tensor, x: Tensor, linear: nn.Module) -> Tensor:
     """`residual + linear(x)` with the residual added inside the matrix product: one pass over memory less.
 
     For inference: no gradient, and autocast is ignored. `residual` is (N, D) and not modified.
     """
+    if not isinstance(linear, nn.Linear):
+        return linear.add_to(residual, x)  # type: ignore[no-any-return,operator]
     bias: Tensor | None = linear.bias
     if bias is None:
         return torch.addmm(residual, x, linear.weight.t())

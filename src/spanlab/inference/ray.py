@@ -19,7 +19,7 @@ from spanlab.machine import available_cores
 from spanlab.ray_cluster import ray_cluster
 from spanlab.tasks.formats.row import Row
 from spanlab.tasks.result import Result
-from spanlab.training.config import Device
+from spanlab.training.config import Device, InferencePrecision
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +31,7 @@ class RayPrediction:
     task: str | None = None
     batch_tokens: int = BATCH_TOKENS
     device: Device = "auto"
+    precision: InferencePrecision | None = None
 
 
 def predict_on_ray(
@@ -92,7 +93,7 @@ class _Worker:
     def __init__(self, job: RayPrediction) -> None:
         os.environ["TOKENIZERS_PARALLELISM"] = "false"
         self._job = job
-        self._predictor = load(job.model, device=job.device)
+        self._predictor = load(job.model, device=job.device, precision=job.precision)
 
     def predict(self, rows: list[Row], first: int) -> list[Result]:
         """The results of one portion."""

@@ -9,7 +9,9 @@ from typing import Any
 import torch
 from typing_extensions import override
 
+from spanlab.encoder.int8 import int8_copy
 from spanlab.errors import InputError
+from spanlab.inference.precision import process_for
 from spanlab.inference.predictor import BATCH_TOKENS, EMBEDDING, Predictor, Progress
 from spanlab.machine import limit_threads
 from spanlab.tasks.generation.task import Generation
@@ -17,8 +19,8 @@ from spanlab.tasks.model import TaskModel, load_task_model
 from spanlab.tasks.network import MultiTaskNetwork
 from spanlab.tasks.predict import TokenSumHead, compute_outputs
 from spanlab.tasks.sample import Sample
-from spanlab.training.config import Device, Precision
-from spanlab.training.distributed import ProcessContext, current_process
+from spanlab.training.config import Device, InferencePrecision
+from spanlab.training.distributed import ProcessContext
 
 
 class TorchPredictor(Predictor):
@@ -29,7 +31,9 @@ class TorchPredictor(Predictor):
     def __init__(self, model: TaskModel, process: ProcessContext) -> None:
         self.model, self.process = model, process
         heads = {**model.heads, EMBEDDING: TokenSumHead()}
-        self._network = MultiTaskNetwork(model.encoder, heads, adapters=model.adapters).eval()
+        # The model stays as it is: adapters are merged into its exact matrices, and its layers can be looked into.
+        encoder = int8_copy(model.encoder) if process.precision == "int8" else model.encoder
+        self._network = MultiTaskNetwork(encoder, heads, adapters=model.adapters).eval()
         self._merging = threading.Lock()
 
     @override
@@ -60,7 +64,7 @@ class TorchPredictor(Predictor):
     def made_by(self) -> dict[str, str]:
         return {
             "device": self.process.device.type,
-            "precision": str(self.process.dtype).removeprefix("torch."),
+            "precision": self.process.precision,
             "torch": torch.__version__,
         }
 
@@ -69,7 +73,11 @@ class TorchPredictor(Predictor):
         with self._merging:
             adapters = self._network.adapters(task)
             if adapters is not None and len(adapters.adapters) and adapters.merged_encoder is None:
-                self._network.own[task] = adapters.merged_with(self._network.encoder)
+                merged = adapters.merged_with(self.model.encoder)
+                if self.process.precision == "int8":
+                    assert merged.merged_encoder is not None
+                    merged.merged_encoder = int8_copy(merged.merged_encoder)
+                self._network.own[task] = merged
 
 
 def in_torch(predictor: Predictor) -> TorchPredictor:
@@ -81,14 +89,19 @@ def in_torch(predictor: Predictor) -> TorchPredictor:
 
 
 def load_predictor(
-    folder_or_id: str | Path, *, device: Device, precision: Precision, revision: str | None, beams: int | None
+    folder_or_id: str | Path,
+    *,
+    device: Device,
+    precision: InferencePrecision | None,
+    revision: str | None,
+    beams: int | None,
 ) -> TorchPredictor:
     """The model of a folder, a name or a Hugging Face id; the arguments are those of `load`."""
     limit_threads()
     model = load_task_model(folder_or_id, revision=revision)
     if beams is not None:
         _set_beams(model, beams)
-    process = current_process(device, precision)
+    process = process_for(model, device, precision)
     for module in (model.encoder, *model.heads.values(), *model.adapters.values()):
         module.to(device=process.device, dtype=process.dtype).eval()
     return TorchPredictor(model, process)

@@ -38,7 +38,8 @@ class RayConfig(BaseModel):
     target_requests: float = Field(default=32.0, gt=0.0)
     """Requests a replica should have at once; more replicas are started while there are more."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    precision: Literal["auto", "fp32", "bf16", "fp16"] = "auto"
+    precision: Literal["auto", "fp32", "bf16", "int8", "fp16"] | None = None
+    """As for `spanlab serve`."""
     batch_tokens: int = 4096
     queue: int = 512
     max_body: int = 16 << 20

@@ -13,7 +13,7 @@ from spanlab.inference.predictor import Predictor
 from spanlab.inference.torch_predictor import TorchPredictor
 from spanlab.serving.refusals import RefusalError
 from spanlab.tasks.base import AnyTask
-from spanlab.training.config import Device, Precision
+from spanlab.training.config import Device, InferencePrecision
 
 RESERVED = ("all", "fill", "embeddings", "models", "attention", "attribution", "runs")
 """Names under `/v1/` that no task can have."""
@@ -70,7 +70,7 @@ def load_served(
     *,
     tasks: Mapping[str, str] | None = None,
     device: Device = "auto",
-    precision: Precision = "auto",
+    precision: InferencePrecision | None = None,
 ) -> tuple[ServedModel, ...]:
     """Load models under the names of their folders; `tasks` says which of them answers a task, by its name.
 

@@ -15,6 +15,7 @@ from torch.func import functional_call
 from torch.nn.utils import parametrize
 
 from spanlab.encoder import Encoder
+from spanlab.encoder.layers import copy_sharing_tensors
 from spanlab.encoder.model import EncoderOutput
 from spanlab.errors import ConfigError
 from spanlab.tasks.config import TaskAdapterConfig, TuningConfig
@@ -108,8 +109,8 @@ class TaskAdapters(nn.Module):
         """
         with torch.no_grad():
             weights = self._weights(encoder)
-        merged: TaskAdapters = copy.deepcopy(self, _shared(self))
-        merged.merged_encoder = copy.deepcopy(encoder, _shared(encoder))
+        merged: TaskAdapters = copy_sharing_tensors(self)
+        merged.merged_encoder = copy_sharing_tensors(encoder)
         for name, weight in weights.items():
             module = merged.merged_encoder.get_submodule(name.removesuffix(".weight"))
             module.weight = nn.Parameter(weight, requires_grad=False)
@@ -159,8 +160,3 @@ class TaskAdapters(nn.Module):
         """The adapted matrices by their names in the encoder."""
         named = zip(self._names, self.adapters, strict=True)
         return {name: adapter(encoder.get_parameter(name)) for name, adapter in named}
-
-
-def _shared(module: nn.Module) -> dict[int, Tensor]:
-    """The memo with which `copy.deepcopy` copies modules and shares their tensors."""
-    return {id(tensor): tensor for tensor in (*module.parameters(), *module.buffers())}

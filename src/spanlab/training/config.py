@@ -8,6 +8,8 @@ from spanlab.config import Above, AtLeast, AtMost, Below, Bounded
 from spanlab.errors import ConfigError
 
 Precision = Literal["auto", "fp32", "bf16", "fp16", "fp64"]
+InferencePrecision = Literal["auto", "fp32", "bf16", "int8", "fp16", "fp64"]
+"""Of a model that predicts; training has no int8."""
 Device = Literal["auto", "cpu", "cuda", "mps"]
 ScheduleName = Literal["linear", "cosine", "constant", "warmup-stable-decay", "polynomial", "noam"]
 _Beta = Annotated[float, AtLeast(0), Below(1)]

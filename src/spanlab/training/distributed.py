@@ -25,7 +25,8 @@ class ProcessContext:
     """Device, precision and rank of this process."""
 
     device: torch.device
-    precision: Precision
+    precision: Precision | Literal["int8"]
+    """int8 is of prediction alone; what is not a matrix product of the encoder is then float32."""
     rank: int = 0
     world_size: int = 1
 
