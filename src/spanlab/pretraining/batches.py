@@ -265,5 +265,7 @@ def shard_step(samples: Integers, micro_batches: int, *, rank: int, world_size: 
         cause = f"a batch of {len(samples)} samples cannot be split over {world_size} processes"
         cause = f"{cause} with {micro_batches} micro-batches"
         raise ConfigError(cause, fix="raise training.batch_size or lower training.accumulate")
-    shares = np.array_split(samples, pieces)
-    return [shares[micro * world_size + rank] for micro in range(micro_batches)]
+    shortest, longer = divmod(len(samples), pieces)  # the first shares are one longer where it does not come out even
+    indices = [micro * world_size + rank for micro in range(micro_batches)]
+    starts = [index * shortest + min(index, longer) for index in indices]
+    return [samples[start : start + shortest + (index < longer)] for index, start in zip(indices, starts, strict=True)]
