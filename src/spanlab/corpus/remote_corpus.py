@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from spanlab.atomic_io import locked, open_atomically, readable_disk_errors, write_atomically
+from spanlab.atomic_io import locked, open_atomically, readable_disk_errors, write_atomically, write_json
 from spanlab.corpus.manifest import (
     MANIFEST,
     SPANS,
@@ -35,7 +35,7 @@ from spanlab.corpus.manifest import (
 )
 from spanlab.corpus.object_store import RemoteFolder
 from spanlab.errors import InputError
-from spanlab.strict_parsing import parse_json
+from spanlab.strict_parsing import parse_json, read_json
 
 _AT_ONCE = 4
 """Objects that are copied at the same time."""
@@ -174,13 +174,16 @@ class Publication:
         files = [record.file for record in (*manifest.shards, *manifest.files)]
         files += [str(path.relative_to(self.folder)) for path in sorted((self.folder / TOKENIZER).iterdir())]
         there = self._remote.sizes()
-        done = self._uploaded(data)
+        fingerprint = hashlib.sha256(data).hexdigest()
+        done = self._uploaded(fingerprint)
         for name in (MANIFEST, *(name for name in there if name not in {*files, _STARTED, MANIFEST})):
             if name in there:
                 self._remote.remove(name)  # of an earlier corpus, whose manifest goes first
         absent = [name for name in files if name not in done or there.get(name) != (self.folder / name).stat().st_size]
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            list(pool.map(self._put, absent))
+            for name in pool.map(self._put, absent):
+                done.append(name)
+                write_json(self._log, {"manifest": fingerprint, "objects": done})
         self._remote.write(MANIFEST, data)
         self._remote.remove(_STARTED)
         self._log.unlink(missing_ok=True)
@@ -188,22 +191,17 @@ class Publication:
 
     @property
     def _log(self) -> Path:
-        """The fingerprint of the manifest and the names of the objects that have arrived, a line each."""
-        return self.folder.with_name(f"{self.folder.name}.uploaded")
+        """The fingerprint of the manifest, and the names of the objects that have arrived."""
+        return self.folder.with_name(f"{self.folder.name}.uploaded.json")
 
-    def _uploaded(self, manifest: bytes) -> set[str]:
+    def _uploaded(self, manifest: str) -> list[str]:
         """What an interrupted upload of the same corpus has copied."""
-        fingerprint = hashlib.sha256(manifest).hexdigest()
-        first, *names = self._log.read_text().splitlines() if self._log.is_file() else [""]
-        if first == fingerprint:
-            return set(names)
-        self._log.write_text(f"{fingerprint}\n")
-        return set()
+        log = read_json(self._log) if self._log.is_file() else {}
+        return [str(name) for name in log["objects"]] if log.get("manifest") == manifest else []
 
-    def _put(self, name: str) -> None:
+    def _put(self, name: str) -> str:
         self._remote.put(self.folder / name, name)
-        with self._log.open("a") as log:
-            log.write(f"{name}\n")
+        return name
 
     def _keep_as_copy(self, manifest: bytes) -> None:
         copy = _copy_of(self._remote.url, manifest)
