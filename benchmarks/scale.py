@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 MEASURED = Path(__file__).with_name("scale_measured.json")
 GPUS = (8, 16, 32, 64)
-WORKERS = (1, 8, 32, 64, 128)
+WORKERS = (1, 8, 16, 32, 64)
 BATCHES = (256, 2048)
 """The published number of sequences a step, and one that suits many GPUs."""
 LENGTH = 512

@@ -122,7 +122,15 @@ def make_jobs(folder: Path) -> list[Job]:
     dropout = ("backbone=null", "encoder.dropout=0.2")
     finetuning = ("head=span", "training.batch_size=4", "training.lr=0.01", *_ONE_THREAD, *_OFTEN)
     study = [word for setting in ("training.steps=40", *finetuning) for word in ("--finetuning", setting)]
-    comparison = ("compare", "spanbert", "--grid", "objectives.sbo=0,1", *begin, *_OFTEN, "training.steps=60")
+    comparison: tuple[str, ...] = (
+        "compare",
+        "spanbert",
+        "--grid",
+        "objectives.sbo=0,1",
+        *begin,
+        *_OFTEN,
+        "training.steps=60",
+    )
     comparison += ("--task", f"ner={train}:{dev}:{test}", "--seeds", "2", *study)
     return [
         Job(
@@ -219,8 +227,8 @@ def disturbed(job: Job, out: Path, faults: list[str], whole: dict[str, str], dra
             return
         tally.faults[happened] += 1
         tally.faults["all"] += 1
-    process = start_session(job.arguments(out)) if traces_missing(out, whole) else None
-    if process is not None:
+    if traces_missing(out, whole):
+        process = start_session(job.arguments(out))
         tally.sessions += 1
         _, errors = process.communicate(timeout=TIMEOUT)
         if process.returncode:

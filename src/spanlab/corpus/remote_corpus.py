@@ -171,7 +171,8 @@ class Publication:
     def upload(self) -> None:
         """Copy the prepared corpus to its place, the manifest last, and keep it as this machine's copy."""
         manifest, data = read_manifest(self.folder), (self.folder / MANIFEST).read_bytes()
-        files = [record.file for record in (*manifest.shards, *manifest.files)]
+        records: tuple[FileRecord | ShardRecord, ...] = (*manifest.shards, *manifest.files)
+        files = [record.file for record in records]
         files += [str(path.relative_to(self.folder)) for path in sorted((self.folder / TOKENIZER).iterdir())]
         there = self._remote.sizes()
         fingerprint = hashlib.sha256(data).hexdigest()
