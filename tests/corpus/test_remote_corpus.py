@@ -160,6 +160,20 @@ def test_names_are_found_beside_the_corpus(store: Any, tokenizer: Tokenizer, tex
     assert not (local_copy(url) / SPANS).exists()
 
 
+def test_the_command_line(store: Any, tokenizer_folder: Path, texts: Path) -> None:
+    url = f"{BUCKET}/by/command"
+    made = run_here("prepare", str(texts), "--tokenizer", str(tokenizer_folder), "--out", url)
+    assert made.returncode == 0, made.stderr
+    assert url in made.stdout
+    shutil.rmtree(cache_folder())
+    shown = run_here("inspect", "corpus", url, "--verify")
+    assert shown.returncode == 0, shown.stderr
+    assert f" MB to {cache_folder() / 'corpora' / 'command-'}" in shown.stderr
+    assert "verified: every file is as it was written" in shown.stderr
+    assert str(cache_folder() / "corpora") in shown.stdout
+    assert "downloading" not in run_here("inspect", "corpus", url).stderr
+
+
 # The cache.
 
 

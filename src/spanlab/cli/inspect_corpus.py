@@ -57,9 +57,11 @@ def _verify(folder: str, json: bool) -> None:
     if json:
         print_json({"corpus": folder, "verified": False, "damage": [vars(item) for item in damage]})
     for item in damage[1:]:
-        note(f"spanlab: {folder}/{item.file}: {item.cause}")
+        note(f"spanlab: {folder.rstrip('/')}/{item.file}: {item.cause}")
     first = damage[0]
-    raise InputError(first.cause, path=f"{folder}/{first.file}", fix="copy the corpus again, or prepare it again")
+    raise InputError(
+        first.cause, path=f"{folder.rstrip('/')}/{first.file}", fix="copy the corpus again, or prepare it again"
+    )
 
 
 def _as_json(folder: str, statistics: "CorpusStatistics", *, verified: bool) -> dict[str, Any]:

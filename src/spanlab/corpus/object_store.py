@@ -1,4 +1,4 @@
-"""Files on object storage, by URL: `s3://bucket/name`, and whatever else fsspec has a file system for.
+"""Files on object storage, by URL: `s3://bucket/name` (s3fs), and whatever else fsspec has a file system for.
 
 What enters is URLs; what leaves is bytes, sizes and listings, and errors in one line. An object store has no rename and
 no locks: an object is there whole or not at all, and nothing else is promised. What is built on it (`remote_corpus`)
