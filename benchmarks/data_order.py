@@ -68,6 +68,7 @@ def main() -> None:
         "steps": steps,
         "processes": arguments.processes,
         "seconds": round(seconds, 1),
+        "cpu_seconds": round(time.process_time(), 1),
     }
     result |= {"longest_minus_shortest": max(longest - shortest for shortest, longest in shares)}
     print_result(result | {"more_memory_mb": round((_peak() - memory) / 2**20), "checked": arguments.checked})
