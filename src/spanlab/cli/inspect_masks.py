@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from spanlab.atomic_io import write_atomically
-from spanlab.cli.output import note, print_json, print_table
+from spanlab.cli.output import note, note_download, print_json, print_table
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -31,7 +31,7 @@ _SIGNS = "·░█▒×◆"
 
 
 def masks(
-    data: Annotated[Path, typer.Option("--data", help="A prepared corpus.")],
+    data: Annotated[str, typer.Option("--data", help="A prepared corpus, folder or URL.", metavar="PATH")],
     recipe: Annotated[str, typer.Option("--recipe", help="A shipped recipe or a YAML file.")] = "spanbert",
     overrides: Annotated[list[str] | None, typer.Argument(help="key=value, such as masking.ratio=0.3")] = None,
     blocks: Annotated[int, typer.Option(help="Number of blocks to show.", min=1)] = 2,
@@ -55,7 +55,7 @@ def masks(
     from spanlab.report.visibility import report_visibility, visibility_svg
 
     settings = load_recipe(recipe, overrides or [])
-    examples = Examples(PreparedCorpus.open(data), settings)
+    examples = Examples(PreparedCorpus.open(data, note_download), settings)
     if svg is not None:
         write_atomically(svg, visibility_svg(report_visibility(examples, epoch=epoch)).encode())
         note(f"wrote {svg}")

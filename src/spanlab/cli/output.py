@@ -67,6 +67,11 @@ def note(message: str) -> None:
     typer.echo(message, err=True)
 
 
+def note_download(size: int, folder: Path) -> None:
+    """Say that a corpus is being copied from its URL."""
+    note(f"downloading {size / 1e6:,.1f} MB to {folder}")
+
+
 def conclude(result: "RunResult", command: str, *, as_json: bool) -> None:
     """Print the result of a run, in the main process only; `command` resumes it."""
     if os.environ.get("RANK", "0") != "0":

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from spanlab.cli.options import MODEL_HELP, Budget, check_budget, parse_budget
-from spanlab.cli.output import conclude, note, print_json, print_table, resumable
+from spanlab.cli.output import conclude, note, note_download, print_json, print_table, resumable
 from spanlab.cli.progress import RunDisplay
 from spanlab.errors import InputError
 
@@ -23,7 +23,10 @@ def pretrain(
         typer.Argument(metavar="KEY=VALUE", help="Settings, such as size=mini training.steps=5000 masking.ratio=0.2."),
     ] = None,
     data: Annotated[
-        list[str] | None, typer.Option("--data", help="Prepared corpus, DIR or DIR:WEIGHT; repeat to mix several.")
+        list[str] | None,
+        typer.Option(
+            "--data", help="Prepared corpus, DIR or DIR:WEIGHT, where DIR may be a URL; repeat to mix several."
+        ),
     ] = None,
     out: Annotated[str | None, typer.Option("--out", help="Run folder to write.")] = None,
     init: Annotated[
@@ -52,6 +55,7 @@ def pretrain(
       spanlab pretrain spanbert --data corpora/legal --out runs/legal size=mini
       spanlab pretrain spanbert --data corpora/legal --init bert-base-cased --out runs/legal training.steps=20000
       spanlab pretrain spanbert --data corpora/legal --out runs/legal size=mini --budget 20m
+      spanlab pretrain spanbert --data s3://bucket/legal --out runs/legal size=mini
       spanlab pretrain --resume --out runs/legal
       torchrun --nproc-per-node 8 -m spanlab pretrain roberta --data corpora/web:3 --data corpora/books --out runs/big
     """
@@ -61,6 +65,7 @@ def pretrain(
     if print_config:
         typer.echo(yaml_of(job.recipe), nl=False)
         return
+    _fetch(job)
     if dry_run:
         _estimate(job, as_json=as_json)
         return
@@ -100,6 +105,18 @@ def _read_job(
     return PretrainingJob(
         recipe=settings, data=tuple(data), out=out or "", init=init, resume=resume, overwrite=overwrite
     )
+
+
+def _fetch(job: "PretrainingJob") -> None:
+    """Copy corpora at URLs to this machine, where they are not there yet, and say so."""
+    from spanlab.corpus.object_store import is_url
+    from spanlab.corpus.remote_corpus import local_copy
+    from spanlab.pretraining.build import split_weight
+
+    for name in job.data:
+        corpus, _ = split_weight(name)
+        if is_url(corpus):
+            local_copy(corpus, note_download)
 
 
 def _within(job: "PretrainingJob", budget: str, overrides: list[str], engine: str) -> "PretrainingJob":

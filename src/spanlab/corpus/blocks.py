@@ -278,9 +278,13 @@ def cached_index(corpus: PreparedCorpus, name: str, compute: Callable[[], Index]
 
 def _map_index(path: Path) -> Index:  # type: ignore[type-var]
     """A damaged index is a ValueError: with wrong starts, training would read other blocks, or beyond the corpus."""
-    content = memoryview(path.read_bytes())
-    if hashlib.sha256(content[:-_DIGEST_BYTES]).digest() != content[-_DIGEST_BYTES:]:
-        raise ValueError("the index is not what was written")
+    digest, left = hashlib.sha256(), path.stat().st_size - _DIGEST_BYTES
+    with path.open("rb") as file:
+        while left > 0 and (chunk := file.read(min(left, 1 << 22))):  # an index may be larger than memory
+            digest.update(chunk)
+            left -= len(chunk)
+        if left or digest.digest() != file.read():
+            raise ValueError("the index is not what was written")
     array: Index = np.load(path, mmap_mode="r", allow_pickle=False).view(np.ndarray)
     return array
 

@@ -16,6 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from spanlab.arrays import Flags, Integers, concatenated_ranges, offsets
 from spanlab.corpus.manifest import MANIFEST, TOKEN_COUNTS, TOKENIZER, Counts, Manifest, read_manifest
+from spanlab.corpus.object_store import is_url
+from spanlab.corpus.remote_corpus import OnDownload, local_copy
 from spanlab.corpus.shards import Shard
 from spanlab.errors import InputError
 from spanlab.text import Tokenizer
@@ -40,8 +42,10 @@ class Ranges:
 class PreparedCorpus:
     """A corpus folder, open for reading."""
 
-    def __init__(self, folder: Path, manifest: Manifest, shards: list[Shard]) -> None:
+    def __init__(self, folder: Path, manifest: Manifest, shards: list[Shard], url: str | None = None) -> None:
         self.folder, self.manifest = folder, manifest
+        self.source = url or str(folder.resolve())
+        """Where anybody finds the corpus: its URL, or the path of its folder."""
         self._shards = shards
         records = manifest.shards
         self._firsts = {
@@ -51,13 +55,14 @@ class PreparedCorpus:
         }
 
     @classmethod
-    def open(cls, folder: str | Path) -> "PreparedCorpus":
-        """Open a folder that `spanlab prepare` wrote."""
-        folder = Path(folder)
+    def open(cls, folder: str | Path, on_download: OnDownload | None = None) -> "PreparedCorpus":
+        """Open a folder that `spanlab prepare` wrote; of a URL, its copy in the cache."""
+        url = str(folder) if is_url(str(folder)) else None
+        folder = local_copy(url, on_download) if url is not None else Path(folder)
         manifest = read_manifest(folder)
         if (damage := manifest.count_damage()) is not None:
             raise InputError(damage, path=folder / MANIFEST, fix="copy the whole folder, or prepare it again")
-        return cls(folder, manifest, [Shard(folder, record, manifest.token_type) for record in manifest.shards])
+        return cls(folder, manifest, [Shard(folder, record, manifest.token_type) for record in manifest.shards], url)
 
     @property
     def counts(self) -> Counts:

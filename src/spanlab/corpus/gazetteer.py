@@ -22,6 +22,8 @@ from spanlab.arrays import Integers
 from spanlab.atomic_io import open_atomically
 from spanlab.corpus.corpus import PreparedCorpus
 from spanlab.corpus.manifest import SPANS
+from spanlab.corpus.object_store import is_url
+from spanlab.corpus.remote_corpus import upload_spans
 from spanlab.corpus.triples import names_of, read_facts
 from spanlab.errors import InputError
 from spanlab.text import Tokenizer
@@ -52,12 +54,14 @@ def read_names(path: str | Path) -> list[str]:
 
 
 def write_spans(corpus: PreparedCorpus, names: Iterable[str]) -> int:
-    """Write the places of the names to `spans.jsonl` in the corpus folder; returns how many there are."""
+    """Write the places of the names to `spans.jsonl` in the corpus, folder or URL; returns how many there are."""
     count = 0
     with open_atomically(corpus.folder / SPANS) as file:
         for start, end in find_names(corpus, names):
             file.write(json.dumps({"start": start, "end": end}).encode() + b"\n")
             count += 1
+    if is_url(corpus.source):
+        upload_spans(corpus.source, corpus.folder)
     return count
 
 

@@ -13,8 +13,9 @@ from typing import Annotated, Any, Literal
 from spanlab.atomic_io import sha256_of, write_atomically
 from spanlab.config import AtLeast, AtMost, Source, from_mapping, to_mapping
 from spanlab.corpus.prepare.config import PrepareConfig
-from spanlab.errors import InputError, clip_repr
+from spanlab.errors import InputError, SpanlabError, clip_repr
 from spanlab.strict_parsing import read_json
+from spanlab.text import Tokenizer
 
 FORMAT = "spanlab corpus"
 FORMAT_VERSION = 1
@@ -119,8 +120,12 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
 def read_manifest(folder: Path) -> Manifest:
     """The manifest of a prepared corpus, or why the folder is none."""
     path = folder / MANIFEST
-    mapping = _read_json(folder, path)
-    if mapping.get("format") != FORMAT:
+    return parse_manifest(_read_json(folder, path), path)
+
+
+def parse_manifest(mapping: Any, path: str | Path) -> Manifest:  # noqa: ANN401 (anything JSON holds)
+    """A manifest from the content of its file; `path` is for messages."""
+    if not isinstance(mapping, dict) or mapping.get("format") != FORMAT:
         raise InputError("this is not the manifest of a prepared corpus", path=path, fix="prepare one: spanlab prepare")
     version = mapping.get("format_version")
     if version != FORMAT_VERSION:
@@ -131,26 +136,26 @@ def read_manifest(folder: Path) -> Manifest:
         )
     manifest = from_mapping(Manifest, mapping, Source(path=str(path)))
     for name in (*(shard.file for shard in manifest.shards), *(file.file for file in manifest.files)):
-        if not _is_plain_name(name):
+        if not is_plain_name(name):
             cause = f"it names the file {clip_repr(name)}; the files of a corpus lie in its folder"
             raise InputError(cause, path=path, fix="prepare the corpus again")
     return manifest
 
 
-def _is_plain_name(name: str) -> bool:
+def is_plain_name(name: str) -> bool:
     """Whether a name stays within its folder on every system."""
     return (
         name.isprintable() and len(name.encode()) < 256 and name not in {"", ".", ".."} and not set(name) & set("/\\:")
     )
 
 
-def _read_json(folder: Path, path: Path) -> dict[str, Any]:
+def _read_json(folder: Path, path: Path) -> Any:  # noqa: ANN401 (anything JSON holds)
     if not folder.is_dir():
         raise InputError(
             "no such folder", path=folder, fix="prepare a corpus: spanlab prepare FILES --tokenizer DIR --out DIR"
         )
     try:
-        mapping = read_json(path, fix="prepare the corpus again")
+        return read_json(path, fix="prepare the corpus again")
     except FileNotFoundError:
         if (folder / WORK).exists():
             cause, fix = (
@@ -160,9 +165,23 @@ def _read_json(folder: Path, path: Path) -> dict[str, Any]:
         else:
             cause, fix = f"not a prepared corpus (no {MANIFEST})", "make one with spanlab prepare"
         raise InputError(cause, path=folder, fix=fix) from None
-    if not isinstance(mapping, dict):
-        raise InputError("this is not the manifest of a prepared corpus", path=path)
-    return mapping
+
+
+def changed_bytes(found: str, written: str) -> str:
+    """What is wrong with a file of another sha256 than the manifest's."""
+    return f"its bytes changed: sha256 {found[:12]}…, not {written[:12]}… as written"
+
+
+def tokenizer_damage(folder: Path, manifest: Manifest) -> str | None:
+    """What is wrong with the tokenizer in a corpus folder."""
+    try:
+        fingerprint = Tokenizer.load(folder / TOKENIZER).fingerprint
+    except SpanlabError as error:
+        return str(error)
+    prepared = manifest.tokenizer.fingerprint
+    if fingerprint == prepared:
+        return None
+    return f"another tokenizer ({fingerprint[:12]}…) than the corpus was prepared with ({prepared[:12]}…)"
 
 
 def record_of(path: Path) -> FileRecord:

@@ -4,6 +4,8 @@
 `spanlab inspect corpus` shows.
 """
 
+import hashlib
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,9 +13,20 @@ import numpy as np
 
 from spanlab.atomic_io import sha256_of
 from spanlab.corpus.corpus import PreparedCorpus, Unit
-from spanlab.corpus.manifest import MANIFEST, TOKENIZER, Counts, FileRecord, Manifest, ShardRecord, read_manifest
-from spanlab.errors import SpanlabError
-from spanlab.text import Tokenizer
+from spanlab.corpus.manifest import (
+    MANIFEST,
+    TOKENIZER,
+    Counts,
+    FileRecord,
+    Manifest,
+    ShardRecord,
+    changed_bytes,
+    read_manifest,
+    tokenizer_damage,
+)
+from spanlab.corpus.object_store import RemoteFolder, is_url
+from spanlab.corpus.remote_corpus import check_remote_tokenizer, read_remote_manifest
+from spanlab.errors import InputError
 
 _BINS = 32
 
@@ -29,37 +42,65 @@ class Damage:
     cause: str
 
 
+Records = tuple[FileRecord | ShardRecord, ...]
+
+
 def find_damage(folder: str | Path) -> list[Damage]:
-    """The damaged or missing files of a corpus folder, in the order of the manifest."""
-    folder = Path(folder)
-    manifest = read_manifest(folder)
-    records: tuple[FileRecord | ShardRecord, ...] = (*manifest.shards, *manifest.files)
-    causes = [(record.file, _file_damage(folder, record)) for record in records]
-    causes.append((TOKENIZER, _tokenizer_damage(folder, manifest)))
-    causes.append((MANIFEST, manifest.count_damage()))
+    """The damaged or missing files of a corpus folder, in the order of the manifest; of a URL, its objects."""
+    if is_url(str(folder)):
+        causes = _remote_causes(RemoteFolder(str(folder)))
+    else:
+        path = Path(folder)
+        manifest = read_manifest(path)
+        records: Records = (*manifest.shards, *manifest.files)
+        causes = [(record.file, _file_damage(path / record.file, record)) for record in records]
+        causes += [(TOKENIZER, tokenizer_damage(path, manifest)), (MANIFEST, manifest.count_damage())]
     return [Damage(file=file, cause=cause) for file, cause in causes if cause]
 
 
-def _file_damage(folder: Path, record: FileRecord | ShardRecord) -> str | None:
-    path = folder / record.file
-    if not path.is_file():
+def _file_damage(path: Path, record: FileRecord | ShardRecord) -> str | None:
+    size = path.stat().st_size if path.is_file() else None
+    return _size_damage(size, record) or _content_damage(sha256_of(path), record)
+
+
+def _size_damage(size: int | None, record: FileRecord | ShardRecord) -> str | None:
+    if size is None:
         return "missing"
-    if (size := path.stat().st_size) != record.bytes:
-        return f"{size} bytes long, not {record.bytes} as written"
-    if (digest := sha256_of(path)) != record.sha256:
-        return f"its bytes changed: sha256 {digest[:12]}…, not {record.sha256[:12]}… as written"
+    return None if size == record.bytes else f"{size} bytes long, not {record.bytes} as written"
+
+
+def _content_damage(digest: str, record: FileRecord | ShardRecord) -> str | None:
+    return None if digest == record.sha256 else changed_bytes(digest, record.sha256)
+
+
+def _remote_causes(remote: RemoteFolder) -> list[tuple[str, str | None]]:
+    """(name, what is wrong with it) of all objects of a corpus; reads all of them."""
+    manifest, _ = read_remote_manifest(remote)
+    sizes = remote.sizes()
+    records: Records = (*manifest.shards, *manifest.files)
+    causes: list[tuple[str, str | None]] = []
+    for record in records:
+        damage = _size_damage(sizes.get(record.file), record)
+        if damage is None:
+            digest = hashlib.sha256()
+            for chunk in remote.chunks(record.file):
+                digest.update(chunk)
+            damage = _content_damage(digest.hexdigest(), record)
+        causes.append((record.file, damage))
+    return [
+        *causes,
+        (TOKENIZER, _remote_tokenizer_damage(remote, sizes, manifest)),
+        (MANIFEST, manifest.count_damage()),
+    ]
+
+
+def _remote_tokenizer_damage(remote: RemoteFolder, sizes: dict[str, int], manifest: Manifest) -> str | None:
+    with tempfile.TemporaryDirectory() as scratch:
+        try:
+            check_remote_tokenizer(remote, sizes, manifest, Path(scratch))
+        except InputError as error:
+            return error.cause
     return None
-
-
-def _tokenizer_damage(folder: Path, manifest: Manifest) -> str | None:
-    try:
-        fingerprint = Tokenizer.load(folder / TOKENIZER).fingerprint
-    except SpanlabError as error:
-        return str(error)
-    prepared = manifest.tokenizer.fingerprint
-    if fingerprint == prepared:
-        return None
-    return f"another tokenizer ({fingerprint[:12]}…) than the corpus was prepared with ({prepared[:12]}…)"
 
 
 # Statistics.

@@ -28,31 +28,57 @@ HELD_OUT_RANGES = 16
 SCORED = 1000
 """The maximum number of held-out samples of a corpus that are scored; none of the others is trained on either."""
 HELD_OUT_BATCH = 32
+_SPLIT_AT_ONCE = 1 << 20
 HELD_OUT_EPOCH = 1 << 30
 """The epoch that the masks of held-out samples are drawn for; training never reaches it."""
+
+
+class IndexRanges:
+    """Sample indices in ascending order, kept as R ranges without gaps: each process of a machine has its own."""
+
+    def __init__(self, starts: Integers, stops: Integers) -> None:
+        self._starts, self._offsets = starts, offsets(stops - starts)
+        self._count = int((stops - starts).sum())
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, positions: Integers) -> Integers:
+        """The indices at positions (B,) of the list."""
+        ranges = np.searchsorted(self._offsets, positions, side="right") - 1
+        indices: Integers = self._starts[ranges] + positions - self._offsets[ranges]
+        return indices
 
 
 @dataclass(frozen=True)
 class Split:
     """Sample indices of one corpus."""
 
-    training: Integers
+    training: IndexRanges
     held_out: Integers
 
     @classmethod
     def of(cls, examples: Examples, share: float) -> "Split":
         """Hold out the samples that start in the held-out ranges, about `share` of the tokens."""
         if share == 0:
-            return cls(np.arange(len(examples)), np.empty(0, np.int64))
+            return cls(IndexRanges(np.zeros(1, np.int64), np.array([len(examples)])), np.empty(0, np.int64))
         starts, stops = held_out_ranges(examples.corpus.counts.tokens, share)
         first_tokens = examples.blocks.first_tokens()
-        started = np.searchsorted(starts, first_tokens, side="right")
-        is_held_out = started > np.searchsorted(stops, first_tokens, side="right")
-        training, held_out = np.flatnonzero(~is_held_out), np.flatnonzero(is_held_out)
-        if not len(training) or not len(held_out):
+        edges, held_out = [], []
+        before = False
+        for first in range(0, len(first_tokens), _SPLIT_AT_ONCE):
+            tokens = first_tokens[first : first + _SPLIT_AT_ONCE]
+            is_training = np.searchsorted(starts, tokens, "right") == np.searchsorted(stops, tokens, "right")
+            held_out.append(first + np.flatnonzero(~is_training))
+            edges.append(first + np.flatnonzero(is_training != np.concatenate(([before], is_training[:-1]))))
+            before = bool(is_training[-1])
+        edges.append(np.full(int(before), len(first_tokens)))
+        bounds = np.concatenate(edges)
+        training = IndexRanges(bounds[::2], bounds[1::2])
+        if not len(training) or not sum(map(len, held_out)):
             cause = f"{len(examples)} samples are too few to hold out {share:.2%} of them"
             raise InputError(cause, path=examples.corpus.folder, fix="set data.held_out=0, or prepare more text")
-        return cls(training, held_out)
+        return cls(training, np.concatenate(held_out))
 
 
 class Samples:
@@ -265,5 +291,7 @@ def shard_step(samples: Integers, micro_batches: int, *, rank: int, world_size: 
         cause = f"a batch of {len(samples)} samples cannot be split over {world_size} processes"
         cause = f"{cause} with {micro_batches} micro-batches"
         raise ConfigError(cause, fix="raise training.batch_size or lower training.accumulate")
-    shares = np.array_split(samples, pieces)
-    return [shares[micro * world_size + rank] for micro in range(micro_batches)]
+    shortest, longer = divmod(len(samples), pieces)  # the first shares are one longer where it does not come out even
+    indices = [micro * world_size + rank for micro in range(micro_batches)]
+    starts = [index * shortest + min(index, longer) for index in indices]
+    return [samples[start : start + shortest + (index < longer)] for index, start in zip(indices, starts, strict=True)]

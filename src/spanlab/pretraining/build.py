@@ -35,9 +35,9 @@ class WeightedCorpus:
 
     @classmethod
     def parse(cls, text: str) -> "WeightedCorpus":
-        """From `DIR` or `DIR:WEIGHT`."""
-        folder, colon, weight = text.rpartition(":")
-        if colon and not Path(text).exists():
+        """From `DIR` or `DIR:WEIGHT`, where DIR may be a URL."""
+        folder, weight = split_weight(text)
+        if weight is not None:
             try:
                 return cls(PreparedCorpus.open(folder), float(weight))
             except ValueError as error:
@@ -47,6 +47,14 @@ class WeightedCorpus:
                     f"'{weight}' is not a weight", path=text, fix="write DIR:WEIGHT, such as novels:2"
                 ) from None
         return cls(PreparedCorpus.open(text))
+
+
+def split_weight(text: str) -> tuple[str, str | None]:
+    """(corpus, weight) of `DIR` or `DIR:WEIGHT`; the colons of a URL and of an existing folder are theirs."""
+    folder, colon, weight = text.rpartition(":")
+    if not colon or "/" in weight or Path(text).exists():
+        return text, None
+    return folder, weight
 
 
 def build_training_spec(
@@ -66,7 +74,7 @@ def build_training_spec(
     assert isinstance(criterion, nn.Module)
 
     held_out = HeldOut(criterion, data.held_out) if data.held_out is not None else None
-    corpus_names = [item.corpus.folder.resolve().name for item in corpora]
+    corpus_names = [Path(item.corpus.source).name for item in corpora]
     tokens = sum(item.corpus.counts.tokens for item in corpora)
 
     def export(model: nn.Module, folder: Path) -> None:

@@ -20,6 +20,7 @@ from spanlab.atomic_io import readable_disk_errors, sha256_of, write_json
 from spanlab.config import Source, from_mapping, merge, nested, parse_overrides, to_mapping
 from spanlab.corpus import PreparedCorpus
 from spanlab.corpus.manifest import MANIFEST
+from spanlab.corpus.object_store import is_url
 from spanlab.encoder import Model
 from spanlab.errors import InputError
 from spanlab.inference.fill import Filler
@@ -196,7 +197,7 @@ def _with_new_keys(run: RunFolder, config: Mapping[str, Any]) -> dict[str, Any]:
 
 def _weighted(name: str, weight: float) -> str:
     """`DIR:WEIGHT`; configs of older runs may have the weight in the name."""
-    return name if not Path(name).exists() else f"{name}:{weight}"
+    return f"{name}:{weight}" if is_url(name) or Path(name).exists() else name
 
 
 def open_corpora(names: Sequence[str]) -> list[WeightedCorpus]:
@@ -211,7 +212,7 @@ def describe(job: PretrainingJob, corpora: Sequence[WeightedCorpus]) -> dict[str
     manifests = [(item.corpus.folder / MANIFEST).read_bytes() for item in corpora]
     return {
         **to_mapping(job.recipe),
-        "corpora": [str(item.corpus.folder.resolve()) for item in corpora],
+        "corpora": [item.corpus.source for item in corpora],
         "corpus_weights": [item.weight for item in corpora],
         "corpus_fingerprints": [hashlib.sha256(manifest).hexdigest()[:16] for manifest in manifests],
         "init": None if job.init is None else absolute_path(job.init),

@@ -11,6 +11,7 @@ from typing import IO, cast
 
 from typing_extensions import override
 
+from spanlab.corpus.object_store import is_url, open_object
 from spanlab.corpus.prepare.sources import STDIN, Source
 from spanlab.errors import InputError, MissingExtraError
 
@@ -59,10 +60,10 @@ class ByteReader(ABC):
 
 
 class FileBytes(ByteReader):
-    """A plain file, with random access."""
+    """A plain file or object, with random access."""
 
     def __init__(self, path: str) -> None:
-        self._file = Path(path).open("rb")  # noqa: SIM115 (closed by the caller)
+        self._file = open_file(path)
 
     @override
     def read(self, start: int, stop: int) -> bytes:
@@ -71,7 +72,7 @@ class FileBytes(ByteReader):
 
     @override
     def end(self, position: int) -> int:
-        return min(position, os.fstat(self._file.fileno()).st_size)
+        return min(position, self._file.seek(0, os.SEEK_END))
 
     @override
     def close(self) -> None:
@@ -110,13 +111,18 @@ class StreamBytes(ByteReader):
         self._stream.close()
 
 
+def open_file(name: str) -> IO[bytes]:
+    """A file by its path, or an object by its URL; the caller closes it."""
+    return open_object(name) if is_url(name) else Path(name).open("rb")
+
+
 def open_stream(source: Source, stdin: LookAhead | None = None) -> IO[bytes]:
     """The bytes of a file or of standard input, decompressed, front to back."""
     if source.name == STDIN:
         if stdin is None:
             raise InputError("standard input is not available")
         return cast("IO[bytes]", stdin)
-    raw = Path(source.name).open("rb")  # noqa: SIM115 (closed with the stream around it)
+    raw = open_file(source.name)
     if source.compression == "gz":
         import gzip
 
@@ -159,10 +165,10 @@ def damaged(source: Source, error: Exception) -> InputError:
     return InputError(f"the .{source.compression} file is damaged or cut short ({error})", path=source.name)
 
 
-def file_line(path: str | os.PathLike[str], offset: int) -> int:
+def file_line(path: str, offset: int) -> int:
     """The line (from 1) of the byte at `offset` of a plain file; for error messages only, it reads all before it."""
     lines, left = 1, offset
-    with Path(path).open("rb") as file:
+    with open_file(path) as file:
         while left > 0 and (chunk := file.read(min(left, 1 << 20))):
             lines += chunk.count(b"\n")
             left -= len(chunk)

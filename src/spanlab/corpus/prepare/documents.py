@@ -8,9 +8,9 @@ import csv
 import io
 import re
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any
 
+from spanlab.corpus.prepare.byte_readers import open_file
 from spanlab.corpus.prepare.config import ErrorHandling, PrepareConfig
 from spanlab.corpus.prepare.segments import Segment
 from spanlab.errors import InputError, did_you_mean
@@ -39,7 +39,7 @@ def documents_of(segment: Segment, config: PrepareConfig) -> tuple[list[str], in
 
 def _read(segment: Segment) -> bytes:
     try:
-        with Path(segment.source.name).open("rb") as file:
+        with open_file(segment.source.name) as file:
             file.seek(segment.start)
             data = file.read(segment.stop - segment.start)
     except OSError as error:

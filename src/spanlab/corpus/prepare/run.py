@@ -36,11 +36,13 @@ from spanlab.corpus.manifest import (
     record_of,
     write_manifest,
 )
+from spanlab.corpus.object_store import is_url
 from spanlab.corpus.prepare.engines import Engine, run_workers
 from spanlab.corpus.prepare.plan import Plan
 from spanlab.corpus.prepare.segments import Segment, SegmentGroup, group_segments, segments_of
 from spanlab.corpus.prepare.tokenize import token_dtype, tokenize_segments
 from spanlab.corpus.prepare.writer import CorpusWriter, State, read_state
+from spanlab.corpus.remote_corpus import Publication
 from spanlab.corpus.shards import Shard
 from spanlab.errors import InputError
 from spanlab.strict_parsing import parse_json
@@ -73,11 +75,35 @@ def run_preparation(
 ) -> Manifest:
     """Prepare the corpus of a plan in the folder `out`, or resume an interrupted preparation there.
 
+    `out` may be a URL: the corpus is prepared in a working folder on this machine, and uploaded when it is complete.
     `workers` None: one per core. More than one are processes that import the caller's main module: a script must call
     this under `if __name__ == "__main__"`.
     """
-    folder = Path(out)
     _check_segmenter(plan, tokenizer)
+    write = partial(
+        _prepare_in,
+        plan=plan,
+        tokenizer=tokenizer,
+        workers=workers,
+        engine=engine,
+        overwrite=overwrite,
+        commit_seconds=commit_seconds,
+        on_progress=on_progress,
+    )
+    return _publish(str(out), plan, tokenizer, write, overwrite=overwrite) if is_url(str(out)) else write(Path(out))
+
+
+def _prepare_in(
+    folder: Path,
+    *,
+    plan: Plan,
+    tokenizer: Tokenizer,
+    workers: int | None,
+    engine: Engine,
+    overwrite: bool,
+    commit_seconds: float,
+    on_progress: Callable[[Progress], None] | None,
+) -> Manifest:
     with readable_disk_errors(folder, "free some space and run the same command again to resume"):
         _check_folder(folder, plan.names, overwrite=overwrite)
         with _working_folder(folder):
@@ -158,12 +184,44 @@ def _initial_state(folder: Path, plan: Plan, tokenizer: Tokenizer, *, overwrite:
     return replace(state, options=plan.config)
 
 
-def _other_preparation(folder: Path, difference: str) -> InputError:
+def _other_preparation(folder: str | Path, difference: str) -> InputError:
     return InputError(
         f"an interrupted preparation in this folder was started with {difference}",
         path=folder,
         fix="resume it with the same options, or start over with --overwrite",
     )
+
+
+# A corpus at a URL.
+
+
+def _publish(
+    url: str, plan: Plan, tokenizer: Tokenizer, write: Callable[[Path], Manifest], *, overwrite: bool
+) -> Manifest:
+    """Prepare in a working folder, unless an earlier run did and its upload was interrupted, and upload the corpus."""
+    publication = Publication(url, overwrite=overwrite)
+    folder = publication.folder
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with locked(folder.with_name(f"{folder.name}.lock"), f"another preparation is writing to {url}"):
+        if overwrite or not (folder / MANIFEST).is_file() or (folder / WORK).exists():
+            write(folder)
+        elif (difference := _difference(folder, plan, tokenizer)) is not None:
+            raise _other_preparation(url, difference)
+        manifest = read_manifest(folder)
+        publication.upload()
+    return manifest
+
+
+def _difference(folder: Path, plan: Plan, tokenizer: Tokenizer) -> str | None:
+    """How the corpus in a working folder differs from what is to be prepared."""
+    manifest = read_manifest(folder)
+    if manifest.tokenizer.fingerprint != tokenizer.fingerprint:
+        return "another tokenizer"
+    if manifest.options != plan.config:
+        return "other options"
+    lines = (folder / INPUTS).read_bytes().splitlines()
+    prepared = [(entry["source"], entry["bytes"]) for entry in map(parse_json, lines)]
+    return "other input" if prepared != [(source.name, source.size) for source in plan.sources()] else None
 
 
 # Input to shards.

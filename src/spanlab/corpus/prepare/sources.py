@@ -1,4 +1,4 @@
-"""From command-line names to sources: files, folders, patterns, standard input, Hugging Face data sets.
+"""From command-line names to sources: files, folders, patterns, URLs, standard input, Hugging Face data sets.
 
 Sources come in a fixed order (the order given; inside a folder by name), because the order decides which of two equal
 documents stays and where shards are cut. Only directory listings are read.
@@ -12,6 +12,7 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import Literal
 
+from spanlab.corpus.object_store import is_url, list_objects
 from spanlab.errors import InputError
 
 Format = Literal["txt", "jsonl", "csv", "parquet", "datasets"]
@@ -28,7 +29,7 @@ class Source:
     """One input of documents."""
 
     name: str
-    """The path, `-` for standard input, or `datasets:NAME[:CONFIG][:SPLIT]`; used in messages."""
+    """The path or URL, `-` for standard input, or `datasets:NAME[:CONFIG][:SPLIT]`; used in messages."""
     format: Format
     compression: Compression | None = None
     size: int | None = None
@@ -49,6 +50,8 @@ def find_sources(names: Sequence[str], file_format: Format | None = None) -> Ite
             yield Source(name=STDIN, format=file_format or "txt")
         elif name.startswith(_DATASETS):
             yield Source(name=name, format="datasets")
+        elif is_url(name):
+            yield from _objects(name, file_format)
         elif path.is_dir():
             yield from _folder(path, file_format)
         elif path.exists():
@@ -68,11 +71,30 @@ def _folder(folder: Path, file_format: Format | None) -> Iterator[Source]:
                 is_empty = False
                 yield _file(Path(parent) / name, file_format)
     if is_empty:
-        raise InputError(
-            f"no {', '.join('.' + name for name in FILE_FORMATS)} file in this folder (nor a .gz, .xz or .zst of one)",
-            path=folder,
-            fix="set the format of the files with --format",
-        )
+        raise _no_files(folder)
+
+
+def _no_files(folder: str | Path) -> InputError:
+    return InputError(
+        f"no {', '.join('.' + name for name in FILE_FORMATS)} file in this folder (nor a .gz, .xz or .zst of one)",
+        path=folder,
+        fix="set the format of the files with --format",
+    )
+
+
+def _objects(url: str, file_format: Format | None) -> Iterator[Source]:
+    """The objects that a URL stands for: one, those below it, or those that match a pattern."""
+    is_empty = True
+    for name, size, stamp in list_objects(url):
+        name_format, compression = _format_of(name)
+        hidden = any(part.startswith(".") for part in name.removeprefix(url).split("/"))
+        if name == url and not (file_format or name_format):
+            raise InputError("not a known format", path=url, fix="use --format txt, or another")
+        if (chosen := file_format or name_format) and not hidden:
+            is_empty = False
+            yield Source(name=name, format=chosen, compression=compression, size=size, modified=stamp)
+    if is_empty:
+        raise _no_files(url)
 
 
 def _pattern(pattern: str, file_format: Format | None) -> Iterator[Source]:

@@ -10,7 +10,8 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from typing import IO, Any
 
-from spanlab.corpus.prepare.byte_readers import LookAhead, damaged, damaged_errors, open_stream
+from spanlab.corpus.object_store import is_url
+from spanlab.corpus.prepare.byte_readers import LookAhead, damaged, damaged_errors, open_file, open_stream
 from spanlab.corpus.prepare.sources import Source
 from spanlab.errors import InputError, MissingExtraError, did_you_mean
 
@@ -124,7 +125,7 @@ def _column_texts(column: Any) -> list[Any]:  # noqa: ANN401 (an array of pyarro
 
 def _seekable(source: Source) -> Any:  # noqa: ANN401 (a path or a file)
     if source.compression is None and source.size is not None:
-        return source.name
+        return open_file(source.name) if is_url(source.name) else source.name
     file = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the reader does)
     stream = open_stream(source)
     try:
