@@ -17,6 +17,10 @@ import torch
 
 torch.set_num_threads(1)
 
+from tests.skips import pytest_sessionfinish, pytest_terminal_summary
+
+__all__ = ["pytest_sessionfinish", "pytest_terminal_summary"]  # hooks: pytest finds them by their names
+
 # A test must never wait for a network; whatever asks the hub is given a hub of its own.
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
