@@ -6,6 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.skips import pytest_sessionfinish, pytest_terminal_summary
+
+__all__ = ["pytest_sessionfinish", "pytest_terminal_summary"]  # hooks: pytest finds them by their names
+
 # Sums of another number of threads differ in their last bits. One thread is therefore a matter of the whole run, not of
 # a test: fixtures of any scope, workers of pytest and of Ray, and commands that a test starts compute with it alike.
 os.environ["OMP_NUM_THREADS"] = "1"
@@ -16,10 +20,6 @@ os.environ["OMP_WAIT_POLICY"] = "passive"  # where a test asks for more, they mu
 import torch
 
 torch.set_num_threads(1)
-
-from tests.skips import pytest_sessionfinish, pytest_terminal_summary
-
-__all__ = ["pytest_sessionfinish", "pytest_terminal_summary"]  # hooks: pytest finds them by their names
 
 # A test must never wait for a network; whatever asks the hub is given a hub of its own.
 os.environ["HF_HUB_OFFLINE"] = "1"
