@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from spanlab.report.curves import Axis
+from spanlab.report.run_history import Numbers
 from spanlab.report.svg import BLUE, FAINT, GREEN, PALE, RED, YELLOW, picture, words
 
 _COLOURS = (BLUE, RED, GREEN, YELLOW, "#7a4fa3", "#3a8f8f", "#9c2f6e", "#6b6b6b")
@@ -48,8 +49,8 @@ def _grid(across: Axis, up: Axis) -> list[str]:
 def _path(
     across: Axis,
     up: Axis,
-    x: "np.ndarray[tuple[int], np.dtype[np.float64]]",
-    y: "np.ndarray[tuple[int], np.dtype[np.float64]]",
+    x: Numbers,
+    y: Numbers,
     colour: str,
     *,
     dashed: bool = False,
@@ -61,7 +62,7 @@ def _path(
     return f'<polyline points="{points}" fill="none" stroke="{colour}"{style}/>{dots}'
 
 
-def _names(up: Axis, grown: Mapping[str, Line]) -> list[str]:
+def _names(up: Axis, grown: Mapping[str, tuple[Numbers, Numbers]]) -> list[str]:
     """Each line's name to the right, at the height of its end or as near as the other names leave room."""
     ends = sorted(
         (float(up.to_pixels(np.array([y[-1]]))[0]), name, colour)

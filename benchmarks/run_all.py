@@ -68,7 +68,9 @@ BENCHMARKS = (
     Benchmark(
         name="serve", title="Serving", full="--clients 32", quick="--clients 8 --seconds 5 --rounds 2", minutes=20
     ),
-    Benchmark(name="coref_peer", title="Coreference", quick="--words 1000 10000", minutes=120, quick_minutes=4),
+    Benchmark(
+        name="coref_peer", title="Coreference", quick="--words 1000 10000 --minutes 1.5", minutes=120, quick_minutes=4
+    ),
     Benchmark(name="growth", title="How cost grows", quick="--quick", minutes=240, quick_minutes=6),
     Benchmark(name="time_to_quality", title="Time to quality", quick=None, minutes=180),
 )
