@@ -244,7 +244,8 @@ def compare(rounds: dict[str, list[Round]]) -> list[Ratio]:
             sides = (rounds[ours], rounds[name])
             rates = [[one.per_second for one in side] for side in sides]
             slowest = [[one.p99 for one in side] for side in sides]
-            named = {"peer": peer, "variant": ours.removeprefix("spanlab").strip("_"), "headline": True}
+            variant = ours.removeprefix("spanlab").strip("_")
+            named: dict[str, Any] = {"peer": peer, "variant": variant, "headline": True}
             ratios.append(Ratio.of_rates(*rates, what="serving, requests a second", **named))
             ratios.append(Ratio.of(*slowest, what="serving, 99th percentile of latencies", **named))
     return ratios

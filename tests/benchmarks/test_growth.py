@@ -36,7 +36,7 @@ def test_a_picture_has_a_line_and_a_name_for_every_curve(tmp_path: Path) -> None
 def test_text_has_the_size_that_is_asked_for(megabytes: float, tmp_path: Path) -> None:
     novels = [tmp_path / f"{name}.txt" for name in "ab"]
     for novel in novels:
-        novel.write_text("Grüße aus dem Hafen.\n" * 200, encoding="utf-8")
+        novel.write_text(f"Grüße aus dem Hafen {novel.stem}.\n" * 200, encoding="utf-8")
     files = sorted(write_text(novels, tmp_path / "text", megabytes).iterdir())
     assert sum(file.stat().st_size for file in files) == pytest.approx(megabytes * 1e6, abs=2)
     assert len({file.read_bytes() for file in files if file.stat().st_size > 20}) == len(files)
