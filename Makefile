@@ -3,7 +3,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-EXTRAS := dev,hf,data,zh,s3,minilm,ray,serve
+EXTRAS := dev,hf,data,zh,s3,spacy,onnx,minilm,ray,serve,track
 # A CPU with AVX2 and without AVX-512, on any machine.
 AVX2 := ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 MKL_ENABLE_INSTRUCTIONS=AVX2
 # The stamp's name holds the pins, so that changed pins, and nothing else, make the environment anew.
@@ -52,16 +52,9 @@ format: $(STAMP) ## Write the code the way `make lint` wants it
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(STAMP) ## Measure SpanLab beside its peers (minutes; wants a quiet machine)
-	$(BIN)/python -m benchmarks.encoder
-	$(BIN)/python -m benchmarks.masking
-	$(BIN)/python -m benchmarks.objectives
-	$(BIN)/python -m benchmarks.prepare
-	$(BIN)/python -m benchmarks.recurrence
-	$(BIN)/python -m benchmarks.xlnet
+bench: $(STAMP) ## Measure SpanLab beside its peers: docs/benchmarks.md (hours; QUICK=1: 15 minutes; wants a quiet machine)
 	PIP_CONSTRAINT=constraints.txt $(BIN)/pip install --quiet --disable-pip-version-check -e ".[bench]"
-	$(BIN)/python -m benchmarks.pretrain
-	$(BIN)/python -m benchmarks.time_to_quality
+	$(BIN)/python -m benchmarks.run_all $(if $(QUICK),--quick)
 
 docs: $(STAMP) ## Build the documentation into site/
 	PIP_CONSTRAINT=constraints.txt $(BIN)/pip install --quiet --disable-pip-version-check -e ".[docs]"

@@ -1,16 +1,18 @@
 """Two attention kernels on a CPU, by dtype, length and mode: the source of the rule in `encoder/attention_kernels.py`.
 
-    python -m benchmarks.attention
+    python -m benchmarks.attention [--rounds 4]
 
 4,096 tokens, 12 heads of 64, in sequences of equal length: torch's fused kernel against plain matrix products, forward
 alone and forward with backward.
 """
 
+import argparse
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from benchmarks.measure import circumstances, in_turn, print_result
+from benchmarks.measure import Ratio, circumstances, print_result, rounds_in_turn
 
 TOKENS, HEADS, WIDTH = 4096, 12, 64
 
@@ -28,7 +30,7 @@ def products(qkv_N: Tensor, length: int) -> Tensor:
     return torch.matmul(weights, v).transpose(1, 2).reshape(TOKENS, -1)
 
 
-def measure(dtype: torch.dtype, length: int, *, training: bool, rounds: int) -> float:
+def measure(dtype: torch.dtype, length: int, *, training: bool, rounds: int) -> Ratio:
     """How many times as long the fused kernel takes."""
     qkv_N = torch.randn(TOKENS, 3 * HEADS * WIDTH, dtype=dtype, requires_grad=training)
 
@@ -38,21 +40,26 @@ def measure(dtype: torch.dtype, length: int, *, training: bool, rounds: int) -> 
             torch.autograd.grad(context.sum(), qkv_N)
 
     with torch.set_grad_enabled(training):
-        seconds = in_turn({"fused": lambda: run(fused), "products": lambda: run(products)}, rounds)
-    return seconds["fused"] / seconds["products"]
+        seconds = rounds_in_turn({"fused": lambda: run(fused), "products": lambda: run(products)}, rounds)
+    variant = f"{'training' if training else 'inference'}, {str(dtype).removeprefix('torch.')}, length {length}"
+    what = f"attention of {TOKENS:,} tokens by matrix products"
+    return Ratio.of(seconds["products"], seconds["fused"], what=what, variant=variant, peer="torch's fused kernel")
 
 
 def main() -> None:
     """Measure and print; a ratio below 1 means that the fused kernel is faster."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=4)
+    rounds = parser.parse_args().rounds
     torch.set_num_threads(2)
-    result = {}
-    for name, dtype in (("fp32", torch.float32), ("bf16", torch.bfloat16)):
+    ratios = []
+    for dtype in (torch.float32, torch.bfloat16):
         for length in (32, 128, 256, 512):
-            for mode in ("infer", "train"):
-                ratio = measure(dtype, length, training=mode == "train", rounds=4)
-                result[f"{mode}_{name}_{length}"] = round(ratio, 2)
-                print(f"{mode} {name} length {length:4d}: fused / products {ratio:5.2f}", flush=True)
-    print_result({**result, **circumstances()})
+            for training in (False, True):
+                ratio = measure(dtype, length, training=training, rounds=rounds)
+                ratios.append(ratio)
+                print(f"{ratio.variant}: fused / products {ratio.ratio:5.2f}", flush=True)
+    print_result(circumstances(), ratios)
 
 
 if __name__ == "__main__":

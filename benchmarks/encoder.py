@@ -17,7 +17,7 @@ import torch
 import transformers
 from torch import Tensor, nn
 
-from benchmarks.measure import circumstances, gemm_rate, in_turn, print_result
+from benchmarks.measure import Ratio, circumstances, gemm_rate, print_result, rounds_in_turn
 from spanlab.encoder import EncoderConfig, MaskedLMHead, TransformerEncoder
 from spanlab.encoder.flops import flops_per_token
 from spanlab.objectives import project
@@ -26,6 +26,7 @@ VOCAB, BATCH, LENGTH = 30_522, 32, 128
 TRAINED = {"width": 256, "layers": 4, "heads": 4, "inner_width": 1024}
 SERVED = {"width": 384, "layers": 6, "heads": 12, "inner_width": 1536}
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
+PEER = f"transformers {transformers.__version__}, sdpa"
 
 
 def peer_config(shape: dict[str, int], dropout: float) -> transformers.BertConfig:
@@ -102,24 +103,35 @@ def training_flops() -> float:
     return 3 * (encoder + head)
 
 
-def measure_training(rounds: int) -> dict[str, float]:
-    """Ratios and shares of the machine's matrix speed for each precision, with and without dropout."""
+def measure_training(rounds: int) -> tuple[dict[str, float], list[Ratio]]:
+    """Shares of the machine's matrix speed and ratios for each precision, with and without dropout."""
     result: dict[str, float] = {}
+    ratios = []
     for precision, dtype in DTYPES.items():
         rate = gemm_rate(dtype)
         for dropout in (0.1, 0.0):
-            seconds = in_turn(training_steps(dropout, precision), rounds)
-            ratio = seconds["transformers"] / seconds["spanlab"]
-            share = training_flops() / seconds["spanlab"] / rate
-            name = f"train_{precision}" + ("" if dropout else "_no_dropout")
+            times = rounds_in_turn(training_steps(dropout, precision), rounds)
+            name = "" if dropout else ", no dropout"
+            what = f"MLM training step, 4 layers x 256, vocabulary {VOCAB:,}{name}"
+            ratio = Ratio.of(
+                times["spanlab"],
+                times["transformers"],
+                what=what,
+                variant=precision,
+                peer=PEER,
+                headline=bool(dropout),
+            )
+            seconds = min(times["spanlab"])
+            share = training_flops() / seconds / rate
             print(
-                f"{name:26s} spanlab {seconds['spanlab'] * 1e3:7.0f} ms  transformers "
-                f"{seconds['transformers'] * 1e3:7.0f} ms  {ratio:5.2f}x  "
+                f"training, {precision}{name}: spanlab {seconds * 1e3:.0f} ms, transformers "
+                f"{min(times['transformers']) * 1e3:.0f} ms, {ratio.ratio:.2f}x "
                 f"({share:.0%} of the GEMM rate, {rate / 1e9:.0f} GFLOPS)",
                 flush=True,
             )
-            result |= {name: round(ratio, 2), f"{name}_gemm_share": round(share, 3)}
-    return result
+            ratios.append(ratio)
+            result[f"train_{precision}{'' if dropout else '_no_dropout'}_gemm_share"] = round(share, 3)
+    return result, ratios
 
 
 def ragged_lengths(mean_fill: float = 0.4, count: int = BATCH) -> Tensor:
@@ -144,22 +156,24 @@ def inference_runs(precision: str, lengths: Tensor) -> dict[str, Callable[[], ob
     }
 
 
-def measure_inference(rounds: int) -> dict[str, float]:
+def measure_inference(rounds: int) -> list[Ratio]:
     """Ratios on full and on ragged batches, for each precision."""
-    result = {}
+    ratios = []
     for precision in DTYPES:
         for kind, lengths in (("full", torch.full((BATCH,), LENGTH)), ("ragged", ragged_lengths())):
             with torch.inference_mode():
-                seconds = in_turn(inference_runs(precision, lengths), rounds)
-            ratio = seconds["transformers"] / seconds["spanlab"]
-            name = f"infer_{precision}_{kind}"
+                times = rounds_in_turn(inference_runs(precision, lengths), rounds)
+            what = f"inference, 6 layers x 384, {kind} batches{', 40 % full' if kind == 'ragged' else ''}"
+            ratio = Ratio.of(
+                times["spanlab"], times["transformers"], what=what, variant=precision, peer=PEER, headline=True
+            )
             print(
-                f"{name:26s} spanlab {seconds['spanlab'] * 1e3:7.0f} ms  transformers "
-                f"{seconds['transformers'] * 1e3:7.0f} ms  {ratio:5.2f}x  (fill {lengths.float().mean() / LENGTH:.0%})",
+                f"{what}, {precision}: spanlab {min(times['spanlab']) * 1e3:.0f} ms, transformers "
+                f"{min(times['transformers']) * 1e3:.0f} ms, {ratio.ratio:.2f}x",
                 flush=True,
             )
-            result[name] = round(ratio, 2)
-    return result
+            ratios.append(ratio)
+    return ratios
 
 
 def print_profile() -> None:
@@ -183,10 +197,11 @@ def main() -> None:
     torch.set_num_threads(arguments.threads)
     about = circumstances()
     print(about)
-    result = measure_training(arguments.rounds) | measure_inference(3 * arguments.rounds)
+    result, ratios = measure_training(arguments.rounds)
+    ratios += measure_inference(3 * arguments.rounds)
     if arguments.profile:
         print_profile()
-    print_result({**result, **about})
+    print_result({**result, **about}, ratios)
 
 
 if __name__ == "__main__":

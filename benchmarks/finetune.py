@@ -31,11 +31,12 @@ import transformers
 
 from benchmarks.finetune_peer import AnswerPeer, Peer, SentencePeer, TaggingPeer
 from benchmarks.finetune_peer_loop import PeerLesson, answer, fit, peer_optimiser, peer_step
-from benchmarks.measure import circumstances, in_turn, print_result
+from benchmarks.measure import Ratio, circumstances, in_turn, print_result, rounds_in_turn
 from spanlab.encoder.pretrained import locate_model
 from spanlab.finetuning.config import resolve_config
 from spanlab.finetuning.run import FinetuningRun
 from spanlab.inference.load import load
+from spanlab.machine import has_bf16_instructions
 from spanlab.tasks.formats.reading import read_rows
 from spanlab.tasks.formats.row import Row
 from spanlab.tasks.table import find_task
@@ -162,6 +163,7 @@ class Bench:
     """One contest with its files in a folder of its own."""
 
     def __init__(self, contest: Contest, data: Path, folder: Path, options: argparse.Namespace) -> None:
+        self.name = folder.name
         self.contest, self.folder, self.options = contest, folder, options
         self.epochs = options.epochs or contest.epochs
         train_count, dev_count = options.train or contest.train_count, options.dev or contest.dev_count
@@ -284,13 +286,15 @@ def train_peer(bench: Bench, model: Path, seed: int, run: FinetuningRun, peer: P
     return Trained(score=score, seconds=seconds, predict=lambda count, size: peer.submit(answer, count, size).result())
 
 
-def compare_scores(bench: Bench, model: Path, seeds: int) -> dict[str, Any]:
+def compare_scores(bench: Bench, model: Path, seeds: int) -> tuple[dict[str, Any], list[Ratio]]:
     """Scores over seeds, and the ratios of the times; the peer in a process of its own, with memory of its own."""
     with ProcessPoolExecutor(max_workers=1, mp_context=get_context("spawn")) as peer:
         return compare_with(peer, bench, model, seeds)
 
 
-def compare_with(process: ProcessPoolExecutor, bench: Bench, model: Path, seeds: int) -> dict[str, Any]:
+def compare_with(
+    process: ProcessPoolExecutor, bench: Bench, model: Path, seeds: int
+) -> tuple[dict[str, Any], list[Ratio]]:
     """The comparison, with the peer's process given."""
     ours, theirs = [], []
     for seed in range(seeds):
@@ -306,9 +310,10 @@ def compare_with(process: ProcessPoolExecutor, bench: Bench, model: Path, seeds:
     dev = run.tasks[0].dev
     assert dev is not None
     count = len(dev)
-    seconds = in_turn(
+    times = rounds_in_turn(
         {"ours": lambda: mine.predict(count, 32), "theirs": lambda: peer.predict(count, 32)}, rounds=2, warmup=0
     )
+    seconds = {name: min(rounds) for name, rounds in times.items()}
     result = {
         "score": round(mean(one.score for one in ours), 2),
         "peer_score": round(mean(one.score for one in theirs), 2),
@@ -320,7 +325,13 @@ def compare_with(process: ProcessPoolExecutor, bench: Bench, model: Path, seeds:
         alone = in_turn({"theirs": lambda: peer.predict(few, 1)}, rounds=1, warmup=0)["theirs"]
         result["predict_ratio_one_at_a_time"] = round(alone / few / (seconds["ours"] / count), 2)
     print(f"  {result}", flush=True)
-    return result
+    named = {"peer": "a plain transformers loop", "headline": True, "variant": bench.name}
+    what = "fine-tuning MiniLM, fp32" if not has_bf16_instructions() else "fine-tuning MiniLM, bf16"
+    by_seed = ([one.seconds for one in side] for side in (ours, theirs))
+    return result, [
+        Ratio.of(*by_seed, what=what, **named),
+        Ratio.of(times["ours"], times["theirs"], what=f"{what}: prediction from text to answer", **named),
+    ]
 
 
 def data_folder() -> Path:
@@ -355,6 +366,7 @@ def main() -> None:
     about = circumstances()
     print(about)
     result: dict[str, Any] = {}
+    ratios: list[Ratio] = []
     with tempfile.TemporaryDirectory() as folder:
         for name in options.only.split(","):
             print(name, flush=True)
@@ -363,9 +375,11 @@ def main() -> None:
             if "losses" in options.parts:
                 found |= compare_losses(bench, minilm())
             if "scores" in options.parts:
-                found |= compare_scores(bench, minilm(), options.seeds)
+                scores, beside = compare_scores(bench, minilm(), options.seeds)
+                found |= scores
+                ratios += beside
             result[name] = found
-    print_result({**result, **about})
+    print_result({**result, **about}, ratios)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """What a ModernBERT costs as sequences get longer, beside transformers' ModernBertModel with the same weights.
 
-    python -m benchmarks.modernbert [--rounds 2] [--plot docs/images/modernbert_length.svg]
+    python -m benchmarks.modernbert [--rounds 2] [--longest 8192] [--plot docs/images/modernbert_length.svg]
 
 The same number of tokens in sequences of 512 to 8,192: with attention to the whole sequence in every layer the cost of
 a token grows with the length; local layers keep it nearly flat. Both sides compute the same hidden states (checked).
@@ -19,7 +19,7 @@ import numpy as np
 import torch
 import transformers
 
-from benchmarks.measure import circumstances, in_turn, print_result
+from benchmarks.measure import Ratio, circumstances, print_result, rounds_in_turn
 from spanlab.encoder import Encoder
 from spanlab.encoder.attention_kernels import attend
 from spanlab.encoder.packing import Run
@@ -36,6 +36,7 @@ def main() -> None:
     """Measure and print; a ratio above 1 means that SpanLab is faster."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--longest", type=int, default=LENGTHS[-1], help="no sequences longer than this")
     parser.add_argument("--plot", type=Path, help="write the costs as a picture (SVG)")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
@@ -43,15 +44,20 @@ def main() -> None:
     ours, theirs = models()
     everywhere = Encoder.from_config(replace(ours.config, global_every=1)).eval()
     seconds: dict[str, list[float]] = {name: [] for name in (*COLOURS, "local attention")}
-    for length in LENGTHS:
-        for name, best in measure(ours, theirs, everywhere, length, arguments.rounds).items():
-            seconds[name].append(best)
+    lengths = [length for length in LENGTHS if length <= arguments.longest]
+    ratios = []
+    for length in lengths:
+        rounds = measure(ours, theirs, everywhere, length, arguments.rounds)
+        for name, times in rounds.items():
+            seconds[name].append(min(times))
+        named = {"what": "ModernBERT inference, 6 layers x 384, one thread", "variant": f"length {length}"}
+        ratios.append(Ratio.of(rounds["SpanLab"], rounds["transformers"], peer="transformers, sdpa", **named))
         costs = ", ".join(f"{name} {1e6 * times[-1] / TOKENS:.0f}" for name, times in seconds.items())
         print(f"length {length:5d}, ms per 1,000 tokens: {costs}", flush=True)
     if arguments.plot:
         costs_per_1000 = {name: [1e6 * best / TOKENS for best in seconds[name]] for name in COLOURS}
-        arguments.plot.write_text(draw(costs_per_1000), encoding="utf-8")
-    print_result({**summary(seconds), **circumstances()})
+        arguments.plot.write_text(draw(lengths, costs_per_1000), encoding="utf-8")
+    print_result({**summary(lengths, seconds), **circumstances()}, ratios)
 
 
 def models() -> tuple[Encoder, transformers.PreTrainedModel]:
@@ -65,8 +71,8 @@ def models() -> tuple[Encoder, transformers.PreTrainedModel]:
 
 def measure(
     ours: Encoder, theirs: transformers.PreTrainedModel, everywhere: Encoder, length: int, rounds: int
-) -> dict[str, float]:
-    """CPU seconds for all tokens in sequences of one length, the best of each contender."""
+) -> dict[str, list[float]]:
+    """CPU seconds for all tokens in sequences of one length, in each round of each contender."""
     ids = torch.randint(1, 8192, (TOKENS // length, length))
     qkv_N3HW = torch.randn(TOKENS, 3, 6, 64)
     runs = (Run(TOKENS // length, length),)
@@ -80,33 +86,32 @@ def measure(
             "SpanLab": lambda: ours(ids),
             "local attention": lambda: attend(qkv_N3HW, runs, causal=False, reach=reach),
         }
-        return in_turn(contenders, rounds=rounds, warmup=0, clock=time.process_time)  # the check has warmed up
+        return rounds_in_turn(contenders, rounds=rounds, warmup=0, clock=time.process_time)  # the check has warmed up
 
 
-def summary(seconds: Mapping[str, Sequence[float]]) -> dict[str, float]:
-    """Rates and ratios by length, and the exponents of the cost of a sequence."""
+def summary(lengths: Sequence[int], seconds: Mapping[str, Sequence[float]]) -> dict[str, float]:
+    """Rates by length, and the exponents of the cost of a sequence."""
     result: dict[str, float] = {}
-    for length, ours, theirs in zip(LENGTHS, seconds["SpanLab"], seconds["transformers"], strict=True):
+    for length, ours in zip(lengths, seconds["SpanLab"], strict=True):
         result[f"tokens_per_second_{length}"] = round(TOKENS / ours)
-        result[f"ratio_{length}"] = round(theirs / ours, 2)
-    for name, times in seconds.items():
-        slope = np.polyfit(np.log(LENGTHS), np.log(times), 1)[0]
+    for name, times in seconds.items() if len(lengths) > 1 else ():
+        slope = np.polyfit(np.log(lengths), np.log(times), 1)[0]
         result[f"exponent_{name.lower().replace(',', '').replace(' ', '_')}"] = round(1 + float(slope), 2)
     return result
 
 
-def draw(costs: Mapping[str, Sequence[float]]) -> str:
+def draw(lengths: Sequence[int], costs: Mapping[str, Sequence[float]]) -> str:
     """The cost of 1,000 tokens against the length of their sequence, a line for each contender."""
     width, height, left, top, bottom = 760.0, 400.0, 70.0, 60.0, 340.0
-    across = Axis(low=0, high=8192, begin=left, end=520.0)
+    across = Axis(low=0, high=max(lengths), begin=left, end=520.0)
     up = Axis(low=0, high=1.05 * max(map(max, costs.values())), begin=bottom, end=top)
     parts = [words(20, 28, "CPU milliseconds for 1,000 tokens", size=15)]
     for value, label in up.ticks():
         y = float(up.to_pixels(np.array([value]))[0])
         parts.append(f'<line x1="{left:g}" x2="520" y1="{y:.1f}" y2="{y:.1f}" stroke="{PALE}" stroke-width="1.5"/>')
         parts.append(words(left - 8, y + 4, label, size=12, colour=FAINT, anchor="end"))
-    columns = across.to_pixels(np.array(LENGTHS)).tolist()
-    for x, length in zip(columns, LENGTHS, strict=True):
+    columns = across.to_pixels(np.array(lengths)).tolist()
+    for x, length in zip(columns, lengths, strict=True):
         if length != 512:  # its label would touch the next one
             parts.append(words(x, bottom + 20, f"{length:,}", size=12, colour=FAINT, anchor="middle"))
     parts.append(words(295, bottom + 44, "tokens in a sequence", size=12, colour=FAINT, anchor="middle"))

@@ -1,9 +1,9 @@
 """Text to a prepared corpus, against `datasets.map` tokenisation with the `group_texts` step of transformers' run_mlm.
 
-    python -m benchmarks.prepare [--rounds 2] [--workers 2]
+    python -m benchmarks.prepare [--rounds 2] [--workers 2] [--novels 100]
 
-Both sides tokenise 100 novels (62 MB) with BERT's uncased vocabulary on the same number of processes, each run in a
-process of its own. SpanLab's time is everything: starting workers, sentences, word boundaries, duplicates, shards,
+Both sides tokenise 100 novels (62 MB), or fewer, with BERT's uncased vocabulary on the same number of processes, each
+run in a process of its own. SpanLab's time is everything: starting workers, sentences, words, duplicates, shards,
 checksums. The peer's time is its two `map` calls alone, and its tokens count the two special tokens it puts around
 every line; both are in its favour. Peak memory is the sum over a run's processes, shared pages counted once. Then:
 memory on four times the text, and random blocks read from the corpus on one core.
@@ -24,6 +24,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from benchmarks.measure import Ratio, print_result
+
 BLOCK, BATCH = 512, 64
 PEER = "datasets.map + group_texts"
 
@@ -38,11 +40,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         tokenizer = data / "tokenizers" / "bert-base-uncased" / "tokenizer.json"
-        novels = unpack(data, folder / "novels")
-        result = compare(novels, tokenizer, folder, arguments)
+        novels = unpack(data, folder / "novels", arguments.novels)
+        result, ratios = compare(novels, tokenizer, folder, arguments)
         result |= measure_memory(novels, tokenizer, folder, arguments)
         result |= measure_reading(folder)
-    print("RESULT " + json.dumps(result | {"load": round(os.getloadavg()[0], 2), "cores": os.cpu_count()}))
+    result |= {"workers": arguments.workers, "load": round(os.getloadavg()[0], 2), "cores": os.cpu_count()}
+    print_result(result, ratios)
 
 
 def parse() -> argparse.Namespace:
@@ -50,6 +53,7 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.prepare")
     parser.add_argument("--rounds", type=int, default=2, help="runs of each side, in turn; the best of each counts")
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--novels", type=int, help="only so many of them")
     for name in ("role", "text", "tokenizer", "out"):
         parser.add_argument(f"--{name}", help=argparse.SUPPRESS)
     return parser.parse_args()
@@ -63,10 +67,12 @@ def data_folder() -> Path:
     return folder
 
 
-def unpack(data: Path, folder: Path) -> Path:
-    """The novels as files, one per book."""
+def unpack(data: Path, folder: Path, most: int | None = None) -> Path:
+    """The novels as files, one per book; only the first ones if `most` says so."""
     with tarfile.open(data / "novels" / "novels.tar.xz") as archive:
         archive.extractall(folder, filter="data")
+    for path in sorted(folder.rglob("*.txt"))[most:] if most is not None else ():
+        path.unlink()
     return folder
 
 
@@ -79,7 +85,9 @@ def multiply(novels: Path, folder: Path, times: int) -> Path:
     return folder
 
 
-def compare(novels: Path, tokenizer: Path, folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
+def compare(
+    novels: Path, tokenizer: Path, folder: Path, arguments: argparse.Namespace
+) -> tuple[dict[str, Any], list[Ratio]]:
     """Tokens a second of both sides, each the best of its rounds."""
     sides = {"spanlab": "ours", PEER: "peer"}
     missing = [name for name in ("datasets", "transformers") if find_spec(name) is None]
@@ -104,17 +112,20 @@ def compare(novels: Path, tokenizer: Path, folder: Path, arguments: argparse.Nam
             if number or role == "peer":
                 shutil.rmtree(out)
     result = {"tokens_per_second": round(best["spanlab"]["rate"]), "peak_mb": round(best["spanlab"]["peak"] / 2**20)}
+    ratios = []
     if PEER in best:
-        ratio = best["spanlab"]["rate"] / best[PEER]["rate"]
-        by_round = [round(ours / theirs, 2) for ours, theirs in zip(rates["spanlab"], rates[PEER], strict=True)]
-        print(f"ratio {ratio:.2f} (by round: {', '.join(map(str, by_round))})")
+        named = {
+            "what": f"preparing a corpus, {arguments.workers} workers, with sentence and word boundaries",
+            "peer": "`datasets.map` and `group_texts`",
+            "headline": True,
+        }
+        ratios.append(Ratio.of_rates(rates["spanlab"], rates[PEER], **named))
+        print(f"ratio {ratios[0].ratio:.2f} (by round: {', '.join(map(str, ratios[0].rounds))})")
         result |= {
             "peer_tokens_per_second": round(best[PEER]["rate"]),
             "peer_peak_mb": round(best[PEER]["peak"] / 2**20),
-            "ratio": round(ratio, 2),
-            "ratio_by_round": by_round,
         }
-    return result
+    return result, ratios
 
 
 def measure_memory(novels: Path, tokenizer: Path, folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from benchmarks.measure import circumstances, in_turn, print_result
+from benchmarks.measure import Ratio, circumstances, print_result, rounds_in_turn
 from spanlab.encoder.elmo.lstm import ProjectedLSTM
 
 STEPS = 20
@@ -58,15 +58,16 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     warnings.filterwarnings("ignore", message="LSTM with projections is not supported with oneDNN")
-    ratios = {}
+    ratios = []
+    peers = {"torch": "torch's LSTM with projections, without clipping", "plain loop": "a plain loop"}
     for size, shape in SHAPES.items():
-        seconds = in_turn(contenders(*shape), options.rounds)
-        shown = ", ".join(f"{name} {1000 * taken:.1f} ms" for name, taken in seconds.items())
-        print(f"{size}: {shown}")
-        ratios[size] = {
-            f"{name} / ours": round(seconds[name] / seconds["ours"], 2) for name in seconds if name != "ours"
-        }
-    print_result({"ratios": ratios, **circumstances()})
+        seconds = rounds_in_turn(contenders(*shape), options.rounds)
+        print(f"{size}: " + ", ".join(f"{name} {1000 * min(taken):.1f} ms" for name, taken in seconds.items()))
+        ratios += [
+            Ratio.of(seconds["ours"], seconds[name], what="ELMo's clipped LSTM, one layer", variant=size, peer=peer)
+            for name, peer in peers.items()
+        ]
+    print_result(circumstances(), ratios)
 
 
 if __name__ == "__main__":

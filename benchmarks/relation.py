@@ -195,7 +195,7 @@ def measure_semeval(bench: Bench, model: Path, options: argparse.Namespace) -> d
     if "losses" in options.parts:
         found |= compare_losses(bench, model)
     if "scores" in options.parts:
-        found |= compare_scores(bench, model, options.seeds)
+        found |= compare_scores(bench, model, options.seeds)[0]
     train, dev = (read_labelled(Relations, str(path), TaskDataConfig()).examples for path in (bench.train, bench.dev))
     table = WordsBetween([(one, directed(one)) for one in train])
     gold = [directed(one) for one in dev]

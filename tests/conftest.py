@@ -6,6 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.skips import pytest_sessionfinish, pytest_terminal_summary
+
+__all__ = ["pytest_sessionfinish", "pytest_terminal_summary"]  # hooks: pytest finds them by their names
+
 # Sums of another number of threads differ in their last bits. One thread is therefore a matter of the whole run, not of
 # a test: fixtures of any scope, workers of pytest and of Ray, and commands that a test starts compute with it alike.
 os.environ["OMP_NUM_THREADS"] = "1"

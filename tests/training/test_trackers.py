@@ -5,6 +5,7 @@ import os
 import struct
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -131,10 +132,12 @@ def test_mlflow_keeps_what_a_server_did_not_take(folder: Path, monkeypatch: pyte
 
 
 def test_wandb_goes_on_with_the_same_run(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("wandb", reason="wandb is not installed")
+    wandb = pytest.importorskip("wandb", reason="wandb is not installed")
     log("wandb", folder, range(1, 4))
     identity = json.loads((folder / "trackers.json").read_text(encoding="utf-8"))["wandb"]
+    time.sleep(1.1)  # W&B names the folder of a session by the second it began in
     log("wandb", folder, range(3, 5), factor=-1.0)
+    wandb.teardown()  # its service writes the last of a file after `finish` has returned
     files = sorted((folder / "wandb").glob("offline-run-*/run-*.wandb"))
     assert {file.stem for file in files} == {f"run-{identity}"}
     rows = [row for file in files for row in wandb_rows(file)]
