@@ -141,3 +141,11 @@ def test_every_extra_installs_what_the_code_imports() -> None:
         assert extra == "docs" or not unused, f"{extra}: no module imports {unused}"
     (every,) = project["optional-dependencies"]["all"]
     assert set(every.removeprefix("spanlab[").removesuffix("]").split(",")) == extras - {"docs"}
+
+
+def test_few_kernels_are_kept_unless_the_user_says_how_many() -> None:
+    names = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
+    show = f"import os; print([os.environ.get(name) for name in {names}])"
+    served = f"from spanlab.serving.served_model import load_served; load_served(['spanbert-mini-en']); {show}"
+    assert run_python(f"import os; [os.environ.pop(name, None) for name in {names}]; {served}") == "['32', '32']\n"
+    assert run_python(served, **dict.fromkeys(names, "7")) == "['7', '7']\n"
