@@ -189,10 +189,10 @@ def shorten_spinning() -> None:
 def keep_few_kernels() -> None:
     """Set how many compiled kernels oneDNN keeps; works only before the first matrix product.
 
-    It keeps one for every number of tokens it was ever given, a thousand of them, and a thousand more in torch: half a
-    megabyte each. Where every batch has another number, as in a server, that is gigabytes after some minutes, and hardly
-    one of them is used again. The few of a pass, which all layers share, are enough: nothing got slower by it. A setting
-    of the user's stays as it is.
+    It keeps one for every number of tokens it was ever given, up to a thousand, and torch a thousand more: half a
+    megabyte each. Where every batch has another number, as in a server, that is a gigabyte after some minutes, and
+    hardly one of them is used again. The few of a pass, which all layers share, are enough: nothing got slower by it.
+    A setting of the user's stays as it is.
     """
     for name in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
         os.environ.setdefault(name, "32")
