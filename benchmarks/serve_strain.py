@@ -148,7 +148,7 @@ def main() -> None:
     options = parser.parse_args()
     parts, result = options.parts.split(","), {}
     if "document" in parts:
-        with serving(options.model, options) as server:
+        with serving(options.model, options, "--timeout", "3600") as server:
             result["document"] = strain_by_document(
                 server, options.document, clients=options.clients, seconds=options.seconds
             )
