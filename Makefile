@@ -62,6 +62,9 @@ bench: $(STAMP) ## Measure SpanLab beside its peers (minutes; wants a quiet mach
 	PIP_CONSTRAINT=constraints.txt $(BIN)/pip install --quiet --disable-pip-version-check -e ".[bench]"
 	$(BIN)/python -m benchmarks.pretrain
 	$(BIN)/python -m benchmarks.time_to_quality
+	$(BIN)/python -m benchmarks.serve
+	$(BIN)/python -m benchmarks.serve_soak
+	$(BIN)/python -m benchmarks.serve_strain
 
 docs: $(STAMP) ## Build the documentation into site/
 	PIP_CONSTRAINT=constraints.txt $(BIN)/pip install --quiet --disable-pip-version-check -e ".[docs]"

@@ -24,6 +24,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+import spanlab.models
 from benchmarks.clients import Answered, Asked, ask_once, ask_together, quantile
 from benchmarks.measure import circumstances, print_result
 from benchmarks.serve import QUESTIONS
@@ -31,6 +32,7 @@ from benchmarks.serve_soak import requests_for
 from benchmarks.server_process import ServerProcess, free_port, started
 
 WORDS = 100_000
+READER = Path(spanlab.models.__file__).parent / "reader"
 
 
 def short_requests() -> list[Asked]:
@@ -139,7 +141,7 @@ def main() -> None:
     """Try what was asked for and print; the last line is the result for scripts."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default="reader")
-    parser.add_argument("--folder", type=Path, help="the model as a folder, to be copied and deleted")
+    parser.add_argument("--folder", type=Path, default=READER, help="a model, of which a copy is deleted")
     parser.add_argument("--document", default="entities")
     parser.add_argument("--clients", type=int, default=4)
     parser.add_argument("--seconds", type=float, default=20.0)
@@ -161,7 +163,7 @@ def main() -> None:
         with serving(options.model, options) as server:
             result["signal"] = strain_by_signal(server)
             print(result["signal"], flush=True)
-    if "folder" in parts and options.folder is not None:
+    if "folder" in parts:
         with tempfile.TemporaryDirectory() as temporary:
             copy = Path(shutil.copytree(options.folder, Path(temporary) / "model-to-delete"))
             with serving(str(copy), options) as server:
