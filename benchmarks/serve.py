@@ -1,39 +1,46 @@
 """Requests per second and latencies of `spanlab serve` beside two servers around transformers, in one run.
 
-    python -m benchmarks.serve --qa FOLDER --ner FOLDER [--embed FOLDER] [--clients 32] [--seconds 20] [--rounds 3]
+    python -m benchmarks.serve [--qa FOLDER] [--ner FOLDER] [--embed FOLDER] [--clients 32] [--seconds 20] [--rounds 3]
 
-The folders are fine-tuned models that transformers loads, too: questions with `head=pointers`, entities with
-`head=tag`; vectors are MiniLM's unless another is given. The servers are (a) FastAPI and transformers, one request at a
-time, and (b) LitServe, batching around transformers; all with the same number of threads and precision fp32. Clients on
-loopback ask without pause, a mixture of kinds and of text lengths, the same for each server; the servers take turns.
-Fine-tune with `data.length=384`, as the peers cut their windows.
-The best round of each counts. The last line is the result: ratios of requests per second, and of the 99th percentile.
+MiniLM answers questions, finds entities and makes vectors; the folders are other models that transformers loads, too,
+fine-tuned with `head=pointers` or `head=tag` and with `data.length=384`, as the peers cut their windows. The servers:
+`spanlab`, in the precision it chooses by itself, `spanlab_fp32`, and two of transformers in fp32: `plain`, FastAPI with
+one request at a time, and `litserve`, LitServe with batching; all with the same number of threads. Clients on loopback
+ask without pause, a mixture of kinds and of text lengths, the same for each server; the servers take turns.
+
+The best round of each counts. The last line is the result: ratios of requests per second, of the processor time for a
+request, and of the 99th percentile.
 
 Install the peers first: pip install litserve transformers.
 """
 
 import argparse
-import http.client
 import json
 import os
 import random
-import signal
-import socket
 import subprocess
 import sys
-import threading
+import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from benchmarks.clients import Asked, ask_once, ask_together, quantile
 from benchmarks.measure import Ratio, circumstances, print_result
+from benchmarks.server_process import ServerProcess, free_port, started
 
-HEADERS = {"Content-Type": "application/json"}
+OURS, PEERS = ("spanlab", "spanlab_fp32"), ("plain", "litserve")
 QUESTIONS = ("Who is named first?", "Where does it happen?", "When was it?", "What was found there?")
+SENTENCE = "Ada Lovelace wrote to Charles Babbage from London."
+EXAMPLES: dict[str, dict[str, Any]] = {
+    "qa": {"question": "Who wrote?", "context": SENTENCE, "answers": [{"text": "Ada Lovelace", "start": 0}]},
+    "ner": {"text": SENTENCE, "spans": [{"start": 0, "end": 12, "label": "PER"}]},
+}
+HEADS = {"qa": "pointers", "ner": "tag"}
 Request = tuple[str, dict[str, Any]]
 """The kind of a request and its fields."""
 
@@ -46,6 +53,8 @@ class Round:
     p50: float
     p99: float
     errors: int
+    cpu: float
+    """Processor seconds of the server for each request: the ratio that a busy machine changes least."""
 
 
 def make_requests(kinds: Sequence[str], count: int, seed: int = 0) -> list[Request]:
@@ -66,14 +75,11 @@ def make_requests(kinds: Sequence[str], count: int, seed: int = 0) -> list[Reque
 
 def encoder_of(port: int) -> str:
     """The name of SpanLab's model that has no task."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
-    connection.request("GET", "/v1/models")
-    models = json.loads(connection.getresponse().read())["data"]
-    connection.close()
+    models = json.loads(ask_once(port, "/v1/models").content)["data"]
     return str(next((model["id"] for model in models if not model["spanlab"]["tasks"]), models[0]["id"]))
 
 
-def as_ours(request: Request, encoder: str) -> tuple[str, str]:
+def as_ours(request: Request, encoder: str) -> Asked:
     """The path and body for SpanLab; `encoder` is the name of the model for vectors."""
     kind, fields = request
     if kind == "embed":
@@ -81,97 +87,55 @@ def as_ours(request: Request, encoder: str) -> tuple[str, str]:
     return f"/v1/{kind}", json.dumps(fields)
 
 
-def as_peers(request: Request) -> tuple[str, str]:
+def as_peers(request: Request) -> Asked:
     """The path and body for both peers."""
     kind, fields = request
     return "/predict", json.dumps({"kind": kind, **fields})
 
 
-def load(port: int, requests: Sequence[tuple[str, str]], clients: int, seconds: float) -> Round:
+def load(server: ServerProcess, requests: Sequence[Asked], clients: int, seconds: float) -> Round:
     """Ask from so many connections at once, without pause."""
-    latencies: list[float] = []
-    errors: list[str] = []
-    end = time.perf_counter() + seconds
-
-    def ask(first: int) -> None:
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
-        index = first
-        while time.perf_counter() < end:
-            path, body = requests[index % len(requests)]
-            start = time.perf_counter()
-            connection.request("POST", path, body, HEADERS)
-            answer = connection.getresponse()
-            content = answer.read()
-            latencies.append(time.perf_counter() - start)
-            if answer.status != 200:
-                errors.append(content[:200].decode())
-            index += clients
-        connection.close()
-
-    begin = time.perf_counter()
-    threads = [threading.Thread(target=ask, args=(number,)) for number in range(clients)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    elapsed, ordered = time.perf_counter() - begin, sorted(latencies)
+    begin, begin_cpu = time.perf_counter(), server.cpu_seconds()
+    answered = ask_together(server.port, requests, clients=clients, seconds=seconds)
+    elapsed = time.perf_counter() - begin
+    errors = [one for one in answered if one.status != 200]
     if errors:
-        print(f"{len(errors)} errors, such as {errors[0]}", flush=True)
+        print(f"{len(errors)} errors, such as {errors[0].content[:200]!r}", flush=True)
     return Round(
-        per_second=len(ordered) / elapsed,
-        p50=ordered[len(ordered) // 2],
-        p99=ordered[int(len(ordered) * 0.99)],
+        per_second=len(answered) / elapsed,
+        p50=quantile(answered, 0.5),
+        p99=quantile(answered, 0.99),
         errors=len(errors),
+        cpu=(server.cpu_seconds() - begin_cpu) / len(answered),
     )
 
 
-@contextmanager
-def started(command: Sequence[str], port: int, threads: int) -> Iterator[None]:
-    """A server process, from when it answers."""
-    environment = {
-        **os.environ,
-        "OMP_NUM_THREADS": str(threads),
-        "HF_HUB_OFFLINE": "1",
-        "TOKENIZERS_PARALLELISM": "false",
-    }
-    # LitServe has processes of its own, which end with their group.
-    process = subprocess.Popen(
-        [sys.executable, "-m", *command], env=environment, stderr=subprocess.DEVNULL, start_new_session=True
-    )
-    try:
-        deadline = time.monotonic() + 300
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", port), timeout=1).close()
-                break
-            except OSError:
-                if process.poll() is not None or time.monotonic() > deadline:
-                    raise RuntimeError(f"{' '.join(command)} did not start") from None
-                time.sleep(0.2)
-        yield
-    finally:
-        os.killpg(process.pid, signal.SIGTERM)
-        try:
-            process.wait(timeout=30)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-
-
-def free_port() -> int:
-    """A port that nothing listens on."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
+def fine_tuned(kind: str, folder: Path) -> Path:
+    """MiniLM with a head that transformers has, after two steps: the speed does not depend on the quality."""
+    data = folder / f"{kind}.jsonl"
+    data.write_text(16 * (json.dumps(EXAMPLES[kind]) + "\n"), encoding="utf-8")
+    files = ["--train", str(data), "--dev", str(data), "--out", str(folder / kind)]
+    settings = [f"head={HEADS[kind]}", "data.length=384", "training.steps=2"]
+    command = [sys.executable, "-m", "spanlab.cli.main", "finetune", kind, "--model", "minilm", *files, *settings]
+    subprocess.run(command, check=True, capture_output=True)
+    return folder / kind / "model"
 
 
 def commands(folders: dict[str, Path], ports: dict[str, int]) -> dict[str, list[str]]:
     """How each server is started."""
-    ours = ["spanlab.cli.main", "serve", "--port", str(ports["spanlab"]), "--precision", "fp32", "--queue", "10000"]
+    ours = ["spanlab.cli.main", "serve", "--queue", "10000"]
     for kind, folder in folders.items():
         ours += ["--task", f"{kind}={folder}"] if kind != "embed" else [str(folder)]
     given = [word for kind, folder in folders.items() for word in (f"--{kind}", str(folder))]
-    peers = {name: [f"benchmarks.serve_{name}", "--port", str(ports[name]), *given] for name in ("plain", "litserve")}
-    return {"spanlab": ours, **peers}
+    peers = {name: [f"benchmarks.serve_{name}", "--port", str(ports[name]), *given] for name in PEERS}
+    precisions = {"spanlab": "auto", "spanlab_fp32": "fp32"}
+    return {
+        **{
+            name: [*ours, "--port", str(ports[name]), "--precision", precision]
+            for name, precision in precisions.items()
+        },
+        **peers,
+    }
 
 
 def main() -> None:
@@ -184,49 +148,54 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--servers", default="spanlab,plain,litserve")
+    parser.add_argument("--servers", default=",".join((*OURS, *PEERS)))
     options = parser.parse_args()
-    embed = options.embed or _minilm()
-    given = {"qa": options.qa, "ner": options.ner, "embed": embed}
-    folders = {kind: folder.resolve() for kind, folder in given.items() if folder is not None}
     names = options.servers.split(",")
-    ports = {name: free_port() for name in ("spanlab", "plain", "litserve")}
-    requests = make_requests(list(folders), 400)
+    ports = {name: free_port() for name in (*OURS, *PEERS)}
     rounds: dict[str, list[Round]] = {name: [] for name in names}
     with ExitStack() as stack:
-        bodies = {}
+        made = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        given = {kind: getattr(options, kind) or fine_tuned(kind, made) for kind in EXAMPLES}
+        given["embed"] = options.embed or _minilm()
+        folders = {kind: folder.resolve() for kind, folder in given.items() if folder is not None}
+        requests = make_requests(list(folders), 400)
+        bodies, servers = {}, {}
         for name in names:
-            stack.enter_context(started(commands(folders, ports)[name], ports[name], options.threads))
+            command = commands(folders, ports)[name]
+            servers[name] = stack.enter_context(started(command, ports[name], threads=options.threads))
             bodies[name] = list(map(as_peers, requests))
-            if name == "spanlab":
+            if name in OURS:
                 encoder = encoder_of(ports[name])
                 bodies[name] = [as_ours(request, encoder) for request in requests]
-            load(ports[name], bodies[name], options.clients, min(2.0, options.seconds))  # warm-up
+            load(servers[name], bodies[name], options.clients, min(2.0, options.seconds))  # warm-up
         for number in range(options.rounds):
             for name in names:
-                rounds[name].append(load(ports[name], bodies[name], options.clients, options.seconds))
+                rounds[name].append(load(servers[name], bodies[name], options.clients, options.seconds))
                 print(f"round {number}: {name} {rounds[name][-1]}", flush=True)
     print_result({**summarise(rounds), "threads_each": options.threads, **circumstances()}, compare(rounds))
 
 
 def summarise(rounds: dict[str, list[Round]]) -> dict[str, Any]:
-    """The best round of each server, and ratios of SpanLab's to those of the others."""
+    """The best round of each server, and ratios of SpanLab's to those of its peers."""
     best = {name: max(each, key=lambda one: one.per_second) for name, each in rounds.items()}
     result: dict[str, Any] = {
         name: {
             "requests_per_second": round(one.per_second, 2),
             "p50_ms": round(1000 * one.p50, 1),
             "p99_ms": round(1000 * one.p99, 1),
+            "cpu_ms": round(1000 * one.cpu, 2),
             "errors": sum(each.errors for each in rounds[name]),
         }
         for name, one in best.items()
     }
-    ours = best.pop("spanlab", None)
-    if ours is None:
-        return result
-    for name, peer in best.items():
-        result[f"throughput_over_{name}"] = round(ours.per_second / peer.per_second, 2)
-        result[f"p99_over_{name}"] = round(ours.p99 / peer.p99, 2)
+    for our in set(best) & set(OURS):
+        for peer in set(best) & set(PEERS):
+            ratios = {
+                "throughput": best[our].per_second / best[peer].per_second,
+                "cpu": best[our].cpu / best[peer].cpu,
+                "p99": best[our].p99 / best[peer].p99,
+            }
+            result[f"{our}_over_{peer}"] = {key: round(ratio, 2) for key, ratio in ratios.items()}
     return result
 
 

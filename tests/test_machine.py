@@ -177,3 +177,11 @@ def test_vnni_is_read_from_the_flags_of_the_cpu(
     (tmp_path / "cpuinfo").write_text(f"processor : 0\n{flags}\nbugs : none\n", encoding="utf-8")
     assert has_vnni_instructions(tmp_path / "cpuinfo") is has
     assert not has_vnni_instructions(tmp_path / "missing")
+
+
+def test_few_kernels_are_kept_unless_the_user_says_how_many() -> None:
+    names = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
+    show = f"import os; print([os.environ.get(name) for name in {names}])"
+    served = f"from spanlab.serving.served_model import load_served; load_served(['spanbert-mini-en']); {show}"
+    assert run_python(f"import os; [os.environ.pop(name, None) for name in {names}]; {served}") == "['32', '32']\n"
+    assert run_python(served, **dict.fromkeys(names, "7")) == "['7', '7']\n"

@@ -201,6 +201,18 @@ def has_vnni_instructions(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
     return not {"avx512_vnni", "avx_vnni"}.isdisjoint(_cpu_flags(cpuinfo))
 
 
+def keep_few_kernels() -> None:
+    """Set how many compiled kernels oneDNN keeps; works only before the first matrix product.
+
+    It keeps one for every number of tokens it was ever given, up to a thousand, and torch a thousand more: half a
+    megabyte each. Where every batch has another number, as in a server, that is a gigabyte after some minutes, and
+    hardly one of them is used again. The few of a pass, which all layers share, are enough: nothing got slower by it.
+    A setting of the user's stays as it is.
+    """
+    for name in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
+        os.environ.setdefault(name, "32")
+
+
 def has_bf16_instructions() -> bool:
     """Whether the CPU has bf16 instructions and may use them; otherwise bf16 is slower than fp32.
 

@@ -97,6 +97,23 @@ def test_the_log_has_no_text(
         assert lines[0].startswith("id=logged-1 method=POST route=/v1/names status=200 bytes=27 milliseconds=")
 
 
+def test_metrics_have_times_sizes_and_causes_and_no_text(models: tuple[ServedModel, ...]) -> None:
+    with TestClient(create_app(ServeSettings(), models)) as client:
+        client.post("/v1/names?secret=words", json={"text": "Ivan swam at sea"})
+        client.post("/v1/names", json={"text": "Ivan swam at sea", "Ivan": 1})
+        client.get("/secret/Ivan")
+        answer = client.get("/metrics")
+    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+    for name in ("queue_seconds", "tokenize_seconds", "infer_seconds", "decode_seconds", "batch_tokens"):
+        assert f"spanlab_{name}_count 1.0" in answer.text
+    assert "spanlab_batch_windows_sum 1.0" in answer.text
+    assert "spanlab_batch_requests_sum 1.0" in answer.text
+    assert 'spanlab_refusals_total{cause="invalid_input"} 1.0' in answer.text
+    assert 'spanlab_requests_total{route="/v1/names",status="422"} 1.0' in answer.text
+    assert 'spanlab_requests_total{route="none",status="404"} 1.0' in answer.text
+    assert not re.search("Ivan|secret|words|swam", answer.text)
+
+
 def test_a_sender_that_is_too_slow(models: tuple[ServedModel, ...]) -> None:
     settings = ServeSettings(body_timeout=0.3)
     with listening(settings, models) as address, socket.create_connection(address) as connection:

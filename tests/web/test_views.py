@@ -37,11 +37,11 @@ def test_the_empty_page(visit: Visit) -> None:
 def test_everything_a_model_can_find_and_why(visit: Visit, server: RunningServer) -> None:
     answer = visit.ask("multitask", "all", text=LONG, question="Who sold the flour?")
     said = post(server, "/v1/all?model=multitask", {"text": LONG, "question": "Who sold the flour?"})
-    assert answer.locator("h2").all_inner_texts() == list(said)
-    marked = answer.locator("section:has(h2:text-is('names')) mark").all_inner_texts()
+    assert answer.locator("h2").all_inner_texts() == [task.capitalize() for task in said]
+    marked = answer.locator("section:has(h2:text-is('Names')) mark").all_inner_texts()
     assert [text.split() for text in marked] == [[span["text"], span["label"]] for span in said["names"]["spans"]]
-    assert answer.locator("section:has(h2:text-is('who')) .verdict").inner_text() == said["who"]["answer"]
-    assert answer.locator("section:has(h2:text-is('topics')) .verdict").inner_text() == said["topics"]["label"]
+    assert answer.locator("section:has(h2:text-is('Who')) .verdict").inner_text() == said["who"]["answer"]
+    assert answer.locator("section:has(h2:text-is('Topics')) .verdict").inner_text() == said["topics"]["label"]
     visit.check_readable()
     why = visit.why()
     assert why.locator(".share.for, .share.against").count() > 10

@@ -16,7 +16,7 @@ const KINDS = {
 };
 const FIELDS = {
   text: { label: "Text", rows: 8 },
-  question: { label: "Question", rows: 1 },
+  question: { label: "Question", rows: 2 },
   context: { label: "Text with the answer", rows: 8 },
   text_a: { label: "First text", rows: 3 },
   text_b: { label: "Second text", rows: 3 },
@@ -27,6 +27,7 @@ const OPTIONAL = { question: "optional: answers are looked for with a question o
 
 // ---- choosing
 
+const capital = (name) => name.charAt(0).toUpperCase() + name.slice(1);
 const model = () => state.models.find((one) => one.id === get("model").value);
 
 /** What can be asked of a model, in the order of the buttons: {id, name, fields, kind, path, task}. */
@@ -40,7 +41,7 @@ function choices(chosen) {
   return [
     ...texts,
     ...tasks.map((task) => ({
-      id: `task-${task.name}`, name: task.name === task.task ? KINDS[task.task] : task.name, note: KINDS[task.task],
+      id: `task-${task.name}`, name: task.name === task.task ? KINDS[task.task] : capital(task.name),
       path: `v1/${task.name}`, kind: task.task, task, fields: task.fields, optional: [],
     })),
     ...(fill ? [{ id: "fill", name: "Fill [MASK]", path: "v1/fill", kind: "fill", fields: ["text"], optional: [] }] : []),
@@ -84,8 +85,7 @@ function choose(choice) {
 function field(name) {
   const { label, rows } = FIELDS[name] ?? { label: name, rows: 4 };
   const id = `field-${name}`;
-  const attributes = { id, dir: "auto", spellcheck: "false", "aria-describedby": `${id}-error` };
-  const input = rows === 1 ? el("input", { type: "text", autocomplete: "off", ...attributes }) : el("textarea", { rows, ...attributes });
+  const input = el("textarea", { id, rows, dir: "auto", spellcheck: "false", "aria-describedby": `${id}-error` });
   const note = state.choice.optional?.includes(name) ? el("span", { class: "hint", text: ` ${OPTIONAL[name] ?? "optional"}` }) : null;
   return el("div", { class: "field" }, el("label", { for: id }, label, note), input, el("p", { class: "error", id: `${id}-error`, role: "alert", hidden: true }));
 }
