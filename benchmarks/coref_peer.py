@@ -39,13 +39,13 @@ Resolve = Callable[[str], int]
 def ours() -> Resolve:
     """MiniLM with a new head."""
     from benchmarks.long_documents import predictor
-    from spanlab.finetuning.config import resolve_config
+    from spanlab.tasks.coref.config import SMALL
     from spanlab.tasks.coref.task import Coreference
     from spanlab.tasks.formats.row import Row
 
     row = Row(values={"text": "Anna said she slept.", "clusters": [[[0, 4], [10, 13]]]})
     example = Coreference.read(row, labelled=True)
-    model = predictor(Coreference.fit(resolve_config("coref", {"coref": "small"}), [example]))
+    model = predictor(Coreference.fit(SMALL, [example]))
 
     def resolve(text: str) -> int:
         (result,) = model.predict([text])
@@ -167,7 +167,8 @@ def compare(words: int, options: argparse.Namespace) -> tuple[dict[str, Any], li
         return facts, [], unable
     times = [found[side]["seconds"] for side in SIDES]
     peaks = [[found[side]["peak_gb"]] for side in SIDES]
-    named = {"what": "coreference, MiniLM, one thread", "peer": PEER, "variant": f"{words:,} words", "headline": True}
+    what = "coreference, MiniLM, one thread"
+    named: dict[str, Any] = {"what": what, "peer": PEER, "variant": f"{words:,} words", "headline": True}
     return facts, [Ratio.of(*times, **named), Ratio.of(*peaks, quantity="memory", **named)], unable
 
 

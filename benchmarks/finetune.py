@@ -325,7 +325,7 @@ def compare_with(
         alone = in_turn({"theirs": lambda: peer.predict(few, 1)}, rounds=1, warmup=0)["theirs"]
         result["predict_ratio_one_at_a_time"] = round(alone / few / (seconds["ours"] / count), 2)
     print(f"  {result}", flush=True)
-    named = {"peer": "a plain transformers loop", "headline": True, "variant": bench.name}
+    named: dict[str, Any] = {"peer": "a plain transformers loop", "headline": True, "variant": bench.name}
     what = "fine-tuning MiniLM, fp32" if not has_bf16_instructions() else "fine-tuning MiniLM, bf16"
     by_seed = ([one.seconds for one in side] for side in (ours, theirs))
     return result, [

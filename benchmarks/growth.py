@@ -64,7 +64,9 @@ class Curve:
     picture: str = ""
 
 
-def fitted(of: str, against: str, unit: str, points: Mapping[float, float], why: str = "") -> Curve:
+def fitted(
+    of: str, against: str, unit: str, points: Mapping[int, float] | Mapping[float, float], why: str = ""
+) -> Curve:
     """A curve with its exponent: the slope of a line through the logarithms."""
     x, y = tuple(points), tuple(float(f"{value:.4g}") for value in points.values())
     exponent = float(np.polyfit(np.log(x), np.log(np.maximum(y, 1e-9)), 1)[0])

@@ -7,6 +7,7 @@ time of one thread, which other programs on the machine change least.
 import json
 import sys
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
@@ -99,5 +100,5 @@ def serving(*, clients: list[int], seconds: float) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    measure = {"training": training, "reading": reading, "serving": serving}[sys.argv[1]]
-    print(json.dumps(measure(**json.loads(sys.argv[2]))))
+    kinds: dict[str, Callable[..., dict[str, float]]] = {"training": training, "reading": reading, "serving": serving}
+    print(json.dumps(kinds[sys.argv[1]](**json.loads(sys.argv[2]))))

@@ -14,6 +14,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -50,7 +51,10 @@ def main() -> None:
         rounds = measure(ours, theirs, everywhere, length, arguments.rounds)
         for name, times in rounds.items():
             seconds[name].append(min(times))
-        named = {"what": "ModernBERT inference, 6 layers x 384, one thread", "variant": f"length {length}"}
+        named: dict[str, Any] = {
+            "what": "ModernBERT inference, 6 layers x 384, one thread",
+            "variant": f"length {length}",
+        }
         ratios.append(Ratio.of(rounds["SpanLab"], rounds["transformers"], peer="transformers, sdpa", **named))
         costs = ", ".join(f"{name} {1e6 * times[-1] / TOKENS:.0f}" for name, times in seconds.items())
         print(f"length {length:5d}, ms per 1,000 tokens: {costs}", flush=True)

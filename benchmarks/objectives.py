@@ -19,6 +19,7 @@ import resource
 import subprocess
 import sys
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
@@ -191,7 +192,8 @@ def main() -> None:
         print(f"{way:12s} {best * 1e3:7.0f} ms a step   {memory[way]:7.0f} MB more at the peak", flush=True)
         result |= {f"ms_{way}": round(best * 1e3), f"mb_{way}": round(memory[way])}
         if way in peers:
-            named = {"what": "MLM + span boundary step", "peer": peers[way], "variant": arguments.precision}
+            what = "MLM + span boundary step"
+            named: dict[str, Any] = {"what": what, "peer": peers[way], "variant": arguments.precision}
             headline = way == "everywhere"
             ratios.append(Ratio.of(seconds["spanlab"], seconds[way], headline=headline, **named))
             ratios.append(Ratio.of([memory["spanlab"]], [memory[way]], quantity="memory", headline=headline, **named))

@@ -114,7 +114,7 @@ def compare(
     result = {"tokens_per_second": round(best["spanlab"]["rate"]), "peak_mb": round(best["spanlab"]["peak"] / 2**20)}
     ratios = []
     if PEER in best:
-        named = {
+        named: dict[str, Any] = {
             "what": f"preparing a corpus, {arguments.workers} workers, with sentence and word boundaries",
             "peer": "`datasets.map` and `group_texts`",
             "headline": True,

@@ -163,8 +163,11 @@ def compare(
     for name, found in rates.items():
         print(f"{precision} {name:17s} {max(found):9,.0f} tokens/s", flush=True)
     what = "end-to-end pre-training (data, masks, model, optimiser), 4 layers x 256"
-    peer = "transformers' Trainer with its MLM collator"
-    named = {"what": what, "peer": peer, "variant": precision}
+    named: dict[str, Any] = {
+        "what": what,
+        "peer": "transformers' Trainer with its MLM collator",
+        "variant": precision,
+    }
     ratios = [
         Ratio.of_rates(rates["spanlab"], rates["Trainer"], headline=True, **named),
         Ratio.of_rates(

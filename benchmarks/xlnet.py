@@ -15,6 +15,7 @@ training: two numbers per token encode the same.
 
 import argparse
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import tokenizers
@@ -125,7 +126,7 @@ def measure_masks(rounds: int) -> list[Ratio]:
     keep_freed_memory()
     seconds = rounds_in_turn(mask_makers(), rounds)
     print(", ".join(f"{name} {min(times) * 1e3:.1f} ms" for name, times in seconds.items()), flush=True)
-    named = {
+    named: dict[str, Any] = {
         "what": f"XLNet prediction orders, {MASKED_BLOCKS} blocks of {MASKED_LENGTH}",
         "peer": "transformers' permutation collator",
         "headline": True,
