@@ -16,7 +16,7 @@ def push_model(folder: str | Path, repository: str, *, private: bool, message: s
     """
     from huggingface_hub import HfApi
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError
-    from huggingface_hub.utils import disable_progress_bars, enable_progress_bars
+    from huggingface_hub.utils import disable_progress_bars, enable_progress_bars  # type: ignore[attr-defined]
 
     if not Path(folder).is_dir():
         raise InputError("no such model folder", path=folder)
