@@ -34,6 +34,7 @@ PYTHON = {
     "Training and loading": ("spanlab.pretrain", "spanlab.finetune", "spanlab.load", "spanlab.list_models"),
     "Results of a run": ("spanlab.workflows.run.RunResult",),
     "Comparisons": (
+        "spanlab.compare.compare",
         "spanlab.compare.config.load_study",
         "spanlab.compare.run.run_study",
         "spanlab.compare.models.compare_models",
@@ -46,6 +47,15 @@ PYTHON = {
         "spanlab.tasks.result.Result",
         "spanlab.tasks.result.Scores",
         "spanlab.inference.fill.Filler",
+        "spanlab.fill",
+        "spanlab.score",
+        "spanlab.to_frame",
+    ),
+    "Other libraries": (
+        "spanlab.pipeline",
+        "spanlab.SpanLabVectorizer",
+        "spanlab.SpanLabClassifier",
+        "spanlab.integrations.spacy.make_component",
     ),
     "Serving": (
         "spanlab.serving.app.create_app",
@@ -64,6 +74,7 @@ PYTHON = {
         "spanlab.SpanBoundaryHead",
     ),
     "Text and corpora": (
+        "spanlab.prepare",
         "spanlab.text.tokenizer.Tokenizer",
         "spanlab.text.train.TokenizerConfig",
         "spanlab.text.train.train_tokenizer",

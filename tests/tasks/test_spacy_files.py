@@ -46,7 +46,7 @@ def test_a_file_and_its_documents_give_the_same_examples(tmp_path: Path) -> None
     DocBin(docs=make_docs(), store_user_data=True).to_disk(path)
     assert spans_of(str(path)) == EXPECTED
     assert spans_of(make_docs()) == EXPECTED
-    assert check_file(NamedEntities, str(path), TaskDataConfig()).problems == ()
+    assert check_file(NamedEntities, str(path), TaskDataConfig()).clean
 
 
 def test_documents_without_annotation_are_texts_and_no_training_data(tmp_path: Path) -> None:
