@@ -83,17 +83,19 @@ def _given(task: str, text: str) -> Any:  # noqa: ANN401 (an input of any task)
 
 def serving(*, clients: list[int], seconds: float) -> dict[str, float]:
     """Requests per second and the median latency of one server, asked by more and more clients."""
-    from benchmarks.serve import free_port, load, make_requests, started
+    from benchmarks.clients import Asked
+    from benchmarks.serve import load, make_requests
+    from benchmarks.server_process import free_port, started
 
     port = free_port()
     command = ["spanlab.cli.main", "serve", "reader", "--port", str(port), "--queue", "10000"]
-    requests = [("/v1/entities", json.dumps(fields)) for _, fields in make_requests(["ner"], 200)]
+    requests: list[Asked] = [("/v1/entities", json.dumps(fields)) for _, fields in make_requests(["ner"], 200)]
     found: dict[str, float] = {}
     with ExitStack() as stack:
-        stack.enter_context(started(command, port, threads=1))
-        load(port, requests, 2, 1.0)  # warm-up
+        server = stack.enter_context(started(command, port, threads=1))
+        load(server, requests, 2, 1.0)  # warm-up
         for count in clients:
-            seen = load(port, requests, count, seconds)
+            seen = load(server, requests, count, seconds)
             found |= {f"per_second_{count}": seen.per_second, f"p50_ms_{count}": 1000 * seen.p50}
             assert not seen.errors, f"{seen.errors} errors with {count} clients"
     return found

@@ -123,16 +123,21 @@ class _Sink(io.RawIOBase):
 def _columns(result: "Result | Mapping[str, Result]") -> Iterator[tuple[str, Any]]:
     """The name and the Arrow type of each column."""
     if not isinstance(result, Mapping):
-        yield from _field_types(type(result)).items()
+        yield from _types_of(result).items()
         return
     common: dict[str, Any] = {}
     for part in result.values():
-        types = _field_types(type(part))
+        types = _types_of(part)
         common = common or {name: types[name] for name in ("id", "windows", "truncated")}
     yield from common.items()
     for name, part in result.items():
-        types = _field_types(type(part))
+        types = _types_of(part)
         yield from ((f"{name}.{key}", type_) for key, type_ in types.items() if key not in common)
+
+
+def _types_of(result: "Result") -> dict[str, Any]:
+    result_class: type = type(result)
+    return _field_types(result_class)
 
 
 @cache

@@ -258,6 +258,10 @@ class FeatureExtractionPipeline(Pipeline):
     def _hidden(self, text: str) -> Any:  # noqa: ANN401 (torch.Tensor)
         import torch
 
+        from spanlab.inference.torch_predictor import TorchPredictor
+
+        if not isinstance(self.model, TorchPredictor):
+            raise InputError("an exported model gives no hidden states", fix="give the model that it was exported from")
         windower = self.model.embedding_windower()
         windows = windower.single(windower.tokenize([text])[0])
         if len(windows) > 1:

@@ -62,7 +62,7 @@ class SpanLabVectorizer(TransformerMixin, _TextEstimator):  # type: ignore[misc]
     def fit(self, X: Iterable[str], y: object = None) -> Self:
         """Load the model; nothing is learnt from the texts."""
         texts_of(X)
-        self.width_ = self._predictor(self.model, self.device).model.encoder.config.width
+        self.width_ = self._predictor(self.model, self.device).model.shape.width
         return self
 
     def transform(self, X: Iterable[str]) -> NDArray[np.float32]:
