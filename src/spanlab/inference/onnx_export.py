@@ -27,7 +27,7 @@ from spanlab.inference.onnx_folder import (
     describe_exported,
 )
 from spanlab.inference.onnx_graphs import WeightsFile, add_adapters, import_onnx, names_of, quantised, trace
-from spanlab.machine import has_vnni_instructions
+from spanlab.machine import int8_instructions
 from spanlab.tasks.adapters import TaskAdapters, merged
 from spanlab.tasks.fitted import describe_task, task_folder
 from spanlab.tasks.head_graphs import GraphModule, example_inputs, graphs_of
@@ -129,4 +129,4 @@ def _finished(graph: "ModelProto", *, int8: bool) -> "ModelProto":
     if not int8:
         return graph
     with TemporaryDirectory() as folder:
-        return quantised(graph, Path(folder), reduced=not has_vnni_instructions())
+        return quantised(graph, Path(folder), reduced=int8_instructions() is None)

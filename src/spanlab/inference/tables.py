@@ -34,7 +34,7 @@ def csv_table(results: "Iterable[Result | Mapping[str, Result]]") -> Iterator[st
 def tsv_table(results: "Iterable[Result | Mapping[str, Result]]") -> Iterator[str]:
     """The same without quotes, as our own reader expects it: tabs and line breaks of a text are spaces."""
     for cells in _cells(results):
-        yield "\t".join(safe_cell(str(cell).translate(_BREAKS)) for cell in cells) + "\n"
+        yield "\t".join(str(safe_cell(str(cell).translate(_BREAKS))) for cell in cells) + "\n"
 
 
 def _cells(results: "Iterable[Result | Mapping[str, Result]]") -> Iterator[list[object]]:

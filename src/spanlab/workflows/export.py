@@ -12,7 +12,7 @@ from spanlab.inference.onnx_export import export_onnx
 from spanlab.inference.onnx_folder import ExportedModel
 from spanlab.inference.onnx_parity import Parity, compare
 from spanlab.inference.onnx_predictor import encoder_threads
-from spanlab.machine import has_vnni_instructions
+from spanlab.machine import int8_instructions
 from spanlab.samples import Passage
 from spanlab.samples import load as load_passages
 from spanlab.samples.export import clusters, entities, key_sentences, pairs, questions, relations, topics
@@ -58,7 +58,9 @@ def export(model: str | Path, out: Path, *, int8: bool = False) -> ExportReport:
         warnings.simplefilter("ignore", UnknownTokensWarning)  # a model of another language is compared as well
         parity = compare(torch_side, load(out), inputs, texts, threads=encoder_threads())
     size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file()) / 1e6
-    return ExportReport(folder=out, exported=exported, megabytes=size, parity=parity, vnni=has_vnni_instructions())
+    return ExportReport(
+        folder=out, exported=exported, megabytes=size, parity=parity, vnni=int8_instructions() is not None
+    )
 
 
 def _inputs(model: FittedTasks, passages: Sequence[Passage]) -> dict[str, list[dict[str, Any]]]:
