@@ -142,7 +142,8 @@ def _run(
 ) -> "Manifest":
     from spanlab.corpus.prepare import run as preparation
 
-    with InputProgress("prepare", plan.text_bytes / 1e6, unit="MB", quiet=quiet) as progress:
+    total = None if plan.text_bytes is None else plan.text_bytes / 1e6  # of standard input nobody knows
+    with InputProgress("prepare", total, unit="MB", quiet=quiet) as progress:
         done = 0
 
         def show(state: preparation.Progress) -> None:

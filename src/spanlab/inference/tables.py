@@ -7,7 +7,6 @@ list or a mapping is its JSON; in Parquet it has its type, which follows from th
 import io
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
-from functools import cache
 from itertools import chain, islice
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -34,7 +33,7 @@ def csv_table(results: "Iterable[Result | Mapping[str, Result]]") -> Iterator[st
 def tsv_table(results: "Iterable[Result | Mapping[str, Result]]") -> Iterator[str]:
     """The same without quotes, as our own reader expects it: tabs and line breaks of a text are spaces."""
     for cells in _cells(results):
-        yield "\t".join(safe_cell(str(cell).translate(_BREAKS)) for cell in cells) + "\n"
+        yield "\t".join(str(safe_cell(str(cell).translate(_BREAKS))) for cell in cells) + "\n"
 
 
 def _cells(results: "Iterable[Result | Mapping[str, Result]]") -> Iterator[list[object]]:
@@ -135,7 +134,6 @@ def _columns(result: "Result | Mapping[str, Result]") -> Iterator[tuple[str, Any
         yield from ((f"{name}.{key}", type_) for key, type_ in types.items() if key not in common)
 
 
-@cache
 def _field_types(result_class: type) -> dict[str, Any]:
     """The Arrow types of the fields that `to_dict` gives."""
     hints = get_type_hints(result_class)
