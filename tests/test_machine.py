@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from spanlab import machine
-from spanlab.machine import available_cores, has_vnni_instructions, int8_instructions, limit_threads, name_cpu
+from spanlab.machine import available_cores, int8_instructions, limit_threads, name_cpu
 
 
 def run_python(code: str, **environment: str) -> str:

@@ -7,7 +7,6 @@ list or a mapping is its JSON; in Parquet it has its type, which follows from th
 import io
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
-from functools import cache
 from itertools import chain, islice
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -123,24 +122,18 @@ class _Sink(io.RawIOBase):
 def _columns(result: "Result | Mapping[str, Result]") -> Iterator[tuple[str, Any]]:
     """The name and the Arrow type of each column."""
     if not isinstance(result, Mapping):
-        yield from _types_of(result).items()
+        yield from _field_types(type(result)).items()
         return
     common: dict[str, Any] = {}
     for part in result.values():
-        types = _types_of(part)
+        types = _field_types(type(part))
         common = common or {name: types[name] for name in ("id", "windows", "truncated")}
     yield from common.items()
     for name, part in result.items():
-        types = _types_of(part)
+        types = _field_types(type(part))
         yield from ((f"{name}.{key}", type_) for key, type_ in types.items() if key not in common)
 
 
-def _types_of(result: "Result") -> dict[str, Any]:
-    result_class: type = type(result)
-    return _field_types(result_class)
-
-
-@cache
 def _field_types(result_class: type) -> dict[str, Any]:
     """The Arrow types of the fields that `to_dict` gives."""
     hints = get_type_hints(result_class)
