@@ -63,13 +63,16 @@ class Int8Linear(nn.Module):
         # (N, D + 8): the levels of each row, then its scale and its smallest value as float32.
         row_NB = torch.ops.quantized.embedding_bag_byte_prepack(x_ND.contiguous())
         affine_N2 = row_NB[:, width:].contiguous().view(torch.float32)
-        level_ND = row_NB[:, :width]
-        blocks = [self._product(level_ND[first : first + _BLOCK]) for first in range(0, max(1, count), _BLOCK)]
-        product_NO = blocks[0] if len(blocks) == 1 else torch.cat(blocks)
         # Smallest and largest values pass over NaN, which must not become a finite answer: a sum does not.
         low_N1 = affine_N2[:, 1:].addcmul(x_ND.sum(dim=1, keepdim=True), x_ND.new_zeros(()))
-        y_NO = torch.addcmul(start, product_NO, affine_N2[:, :1])
-        return y_NO.addcmul_(low_N1, self._sum_O)
+        y_NO = x_ND.new_empty(count, self.out_features)
+        for first in range(0, count, _BLOCK):
+            rows = slice(first, first + _BLOCK)
+            start_RO = start if start.dim() == 1 else start[rows]
+            product_RO = self._product(row_NB[rows, :width])
+            torch.addcmul(start_RO, product_RO, affine_N2[rows, :1], out=y_NO[rows])
+            y_NO[rows].addcmul_(low_N1[rows], self._sum_O)
+        return y_NO
 
     def _product(self, level_ND: Tensor) -> Tensor:
         """(N, O) the weights times levels."""
