@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import spanlab
+import spanlab.models
 from spanlab.errors import InputError, SpanlabError
 from spanlab.inference.predictor import Predictor
 from spanlab.tasks.coref import host_links
@@ -149,6 +150,20 @@ def test_a_task_with_adapters_costs_no_second_encoder(tmp_path: Path) -> None:
     assert sizes[0] < 2 * sizes[1]
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("minilm")
+def test_the_reader_answers_as_in_torch(tmp_path: Path) -> None:
+    """Eight tasks, seven of them with adapters, in a folder that is not twice as large as the encoder."""
+    exported = spanlab.load(export(Path(spanlab.models.__file__).parent / "reader", tmp_path / "out"))
+    model = spanlab.load("reader", device="cpu", precision="fp32")
+    text = "Ada Lovelace met Charles Babbage in London in June 1833. He showed her his engine, and she wrote about it."
+    inputs: dict[str, Any] = dict.fromkeys(model.tasks, text)
+    inputs |= {"qa": {"question": "Who showed her the engine?", "context": text}, "similarity": (text, "An engine.")}
+    inputs["summary"] = {"sentences": text.split(". ")}
+    assert_alike(model, exported, list(inputs.items()))
+    assert (tmp_path / "out" / "weights.bin").stat().st_size < 2 * 90e6
+
+
 def test_int8_is_of_the_encoder_alone(tmp_path: Path) -> None:
     import onnx
 
@@ -164,6 +179,17 @@ def test_int8_is_of_the_encoder_alone(tmp_path: Path) -> None:
     cosines = (exported.encode(READ) * model.encode(READ)).sum(axis=-1)
     assert cosines.min() > 0.99
     assert (cosines < 1 - 1e-7).any()  # it did change something
+
+
+def test_int8_has_the_adapters_of_each_task(tmp_path: Path) -> None:
+    folder = DATA / "tasks" / "added"
+    model = spanlab.load(folder, device="cpu", precision="fp32")
+    exported = spanlab.load(export(folder, tmp_path / "out", int8=True))
+    for task, item in cases("added"):
+        (expected,), (found,) = (side.predict([item], task=task) for side in (model, exported))
+        ours, theirs = (dict(leaves(result.to_dict())) for result in (expected, found))
+        shared = [key for key in ours if key in theirs and isinstance(ours[key], float)]
+        assert all(theirs[key] == pytest.approx(ours[key], abs=0.1) for key in shared)
 
 
 # ---- without torch

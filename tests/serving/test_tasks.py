@@ -1,6 +1,7 @@
 """POST /v1/TASK: results are those of `predict`; lists, ids, errors with their place."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
@@ -161,3 +162,23 @@ def test_a_list_that_is_too_long(client: TestClient) -> None:
         answer = client.post(path, json=body)
         assert answer.status_code == 422
         assert "100,001" in answer.json()["error"]["message"]
+
+
+def test_an_exported_folder_is_served(tmp_path: Path) -> None:
+    """It answers and embeds; what looks into layers is refused in a line."""
+    pytest.importorskip("onnxruntime", reason="the onnx extra is not installed")
+    from spanlab.inference.onnx_export import export_onnx
+
+    export_onnx(DATA / "tasks" / "multitask", tmp_path / "out")
+    served = load_models(tmp_path / "out")
+    with TestClient(create_app(ServeSettings(), served)) as client:
+        for case in cases("multitask"):
+            answer = client.post(f"/v1/{case['task']}", json=case["input"])
+            assert answer.status_code == 200, answer.text
+            assert answer.json().keys() == case["said"].keys()
+        (vector,) = client.post("/v1/embeddings", json={"input": TEXT}).json()["data"]
+        assert len(vector["embedding"]) == served[0].predictor.model.shape.width
+        assert client.get("/v1/models").json()["data"][0]["spanlab"]["attention"] is False
+        refused = client.post("/v1/attention", json={"text": TEXT})
+        assert refused.status_code == 422
+        assert "cannot be looked into" in refused.text

@@ -33,6 +33,12 @@ _ALIGNMENT = 64
 _SMALL = 1024
 """Tensors of fewer bytes stay in their graph."""
 _TRANSPOSED = ".T"
+_IN_FP32 = "feed_forward.down.weight"
+"""The matrices that int8 leaves in fp32, since what they multiply has outliers.
+
+ONNX Runtime quantises activations with one scale for all. On MiniLM, 1 minus the cosine of a text's vectors with those
+of fp32 was 0.0068 with all matrices in int8 and 0.0034 without these, for 0.47 and 0.58 of the CPU time of fp32.
+"""
 
 
 def trace(module: nn.Module, inputs: Mapping[str, Tensor], outputs: Sequence[str] = ()) -> "ModelProto":
@@ -104,8 +110,8 @@ def _store_transposed(graph: "GraphProto") -> None:
 def add_adapters(model: "ModelProto", adapters: TaskAdapters, *, prefix: str, merged: bool) -> "ModelProto":
     """A copy of an encoder's graph with the LoRA update of a task.
 
-    `merged` adds it here, as quantising needs; else ONNX Runtime does when it folds constants, and the encoder's own
-    matrices are shared.
+    `merged` adds it here, as quantising needs, to the matrices that are quantised; else ONNX Runtime does when it folds
+    constants, and the encoder's own matrices are shared.
     """
     onnx = import_onnx()
     adapted = onnx.ModelProto()
@@ -115,13 +121,13 @@ def add_adapters(model: "ModelProto", adapters: TaskAdapters, *, prefix: str, me
     for weight_name, update in adapters.updates():
         name = prefix + weight_name + _TRANSPOSED
         down, up = (part.detach().float().numpy().T.copy() for part in (update.down, update.up * update.scale))
-        if merged:
+        if merged and _IN_FP32 not in name:
             matrix = onnx.numpy_helper.to_array(weights[name]) + down @ up
             weights[name].CopyFrom(onnx.numpy_helper.from_array(matrix.astype(np.float32), name))
             continue
         parts = {f"{name}.down": down, f"{name}.up": up}
         adapted.graph.initializer.extend(onnx.numpy_helper.from_array(part, key) for key, part in parts.items())
-        nodes.append(onnx.helper.make_node("MatMul", list(parts), [f"{name}.update"]))
+        nodes.append(onnx.helper.make_node("MatMul", list(parts), [f"{name}.update"], name=f"{name}.update"))
         nodes.append(onnx.helper.make_node("Add", [name, f"{name}.update"], [f"{name}.adapted"]))
         renamed[name] = f"{name}.adapted"
     for node in adapted.graph.node:
@@ -142,10 +148,9 @@ def quantised(model: "ModelProto", folder: Path, *, reduced: bool) -> "ModelProt
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
     source, target = folder / "whole.onnx", folder / "quantised.onnx"
-    # Saving moves the weights of what is saved into the file, and other graphs are made of this one.
-    saved = onnx.ModelProto()
-    saved.CopyFrom(model)
-    onnx.save(saved, str(source), save_as_external_data=True, location="whole.bin")
+    whole = onnx.ModelProto()
+    whole.CopyFrom(model)  # saving moves the weights out of it
+    onnx.save(whole, str(source), save_as_external_data=True, location="whole.bin")
     disabled = logging.root.manager.disable
     logging.disable(logging.WARNING)  # advice to optimise the graph first, which ONNX Runtime does when it loads it
     quantize_dynamic(
@@ -156,6 +161,7 @@ def quantised(model: "ModelProto", folder: Path, *, reduced: bool) -> "ModelProt
         reduce_range=reduced,
         weight_type=QuantType.QInt8,
         use_external_data_format=True,
+        nodes_to_exclude=[node.name for node in model.graph.node if any(_IN_FP32 in name for name in node.input)],
         extra_options={"MatMulConstBOnly": True},
     )
     logging.disable(disabled)
