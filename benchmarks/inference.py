@@ -15,7 +15,7 @@ import json
 import lzma
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ import numpy as np
 import torch
 
 from benchmarks.finetune import data_folder
-from benchmarks.measure import circumstances, print_result
+from benchmarks.measure import Ratio, circumstances, print_result
 from spanlab.machine import int8_instructions, name_cpu
 from spanlab.tasks.formats.row import Row
 from spanlab.workflows.benchmark import open_engines, time_engines, torch_predictors
@@ -56,8 +56,10 @@ def fill_up(rows: Sequence[Row]) -> list[Row]:
     return filled
 
 
-def measure_speed(model: str, task: str, rounds: int, questions: int, threads: int) -> dict[str, Any]:
-    """Texts a second by engine and kind of work, and what each is over fp32."""
+def measure_speed(
+    model: str, task: str, rounds: int, questions: int, threads: int
+) -> tuple[dict[str, Any], list[Ratio]]:
+    """Texts a second by engine and kind of work, what each is over fp32, and the engines beside transformers."""
     clock = time.process_time if threads == 1 else time.perf_counter
     with open_engines(model, task, lambda line: print(line, flush=True)) as engines:
         rows = read_questions(questions)
@@ -80,7 +82,22 @@ def measure_speed(model: str, task: str, rounds: int, questions: int, threads: i
         print(f"{name:14s} {shown}", flush=True)
         result[name] = {kind: round(rate, 2) for kind, rate in speed.items()}
         result[f"{name} over fp32"] = {kind: round(ratio, 2) for kind, ratio in over.items()}
-    return result
+    seconds = {name: (alone, together, filled[name][1]) for name, (alone, together) in ragged.items()}
+    return result, compare(seconds, task)
+
+
+def compare(seconds: Mapping[str, Sequence[Sequence[float]]], task: str) -> list[Ratio]:
+    """Each engine beside transformers, by the seconds of its rounds in the three kinds of work."""
+    kinds = ("one at a time", "in bulk, ragged", "in bulk, of one length")
+    peer = "a plain transformers loop, encoder alone"
+    return [
+        Ratio.of(
+            ours, theirs, what=f"prediction by the reader ({task}), {kind}", peer=peer, variant=name, headline=True
+        )
+        for name, of_kinds in seconds.items()
+        if name != "transformers" and "transformers" in seconds
+        for kind, ours, theirs in zip(kinds, of_kinds, seconds["transformers"], strict=True)
+    ]
 
 
 def resident_mb() -> float:
@@ -128,10 +145,10 @@ def main() -> None:
     about = {"cpu": name_cpu(), "int8_instructions": int8_instructions(), **circumstances()}
     print(about)
     if options.memory:
-        result = measure_memory(options.model, options.task, options.memory)
-    else:
-        result = measure_speed(options.model, options.task, options.rounds, options.questions, options.threads)
-    print_result({**result, **about})
+        print_result({**measure_memory(options.model, options.task, options.memory), **about})
+        return
+    result, ratios = measure_speed(options.model, options.task, options.rounds, options.questions, options.threads)
+    print_result({**result, **about}, ratios)
 
 
 if __name__ == "__main__":

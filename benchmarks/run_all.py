@@ -65,6 +65,8 @@ BENCHMARKS = (
         quick="--only sst2,ner --parts scores --train 640 --dev 320 --epochs 1 --seeds 2",
         minutes=180,
     ),
+    Benchmark(name="inference", title="Prediction", quick="--rounds 2 --questions 16", minutes=30),
+    Benchmark(name="data_order", title="The order of 10 billion samples"),
     Benchmark(
         name="serve", title="Serving", full="--clients 32", quick="--clients 8 --seconds 5 --rounds 2", minutes=20
     ),
@@ -89,6 +91,11 @@ BY_HAND = {
     "long_documents": "entities and an answer in a novel, some minutes",
     "baselines": "scores of trivial rules; no speed",
     "almanac_baselines": "scores of trivial rules on the almanac; no speed",
+    "scale": "the arithmetic of training beyond one machine; no speed",
+    "soak": "kills, full disks and damaged files for as long as --minutes says",
+    "serve_soak": "ten minutes of steady load on the server",
+    "serve_strain": "overload, a very long document and the end of a loaded server, some minutes",
+    "spacy_pipe": "spaCy's nlp.pipe beside predict; needs the spacy extra",
     "code_shape": "files, functions and types of the source; no speed",
 }
 """Benchmarks with a result that `make bench` does not run, and why."""

@@ -9,7 +9,6 @@ of spaCy's.
 """
 
 import argparse
-import json
 import statistics
 import time
 from collections.abc import Callable
@@ -18,6 +17,7 @@ import spacy
 
 import spanlab
 import spanlab.integrations.spacy  # the entry point of an installed package does this
+from benchmarks.measure import print_result
 from spanlab.samples import load
 from spanlab.text.sentences import sentence_spans
 
@@ -72,7 +72,7 @@ def main() -> None:
         "ratios": [round(ratio, 3) for ratio in ratios],
         "entities": [_entities(found["predict"], "spans"), _entities(found["pipe"], "ents")],
     }
-    print("RESULT", json.dumps(result))
+    print_result(result)
 
 
 def _entities(found: list[object], attribute: str) -> int:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from spanlab.errors import InputError
 from spanlab.inference.onnx_folder import is_exported
 from spanlab.inference.predictor import Predictor
+from spanlab.machine import keep_few_kernels
 from spanlab.training.config import Device, InferencePrecision
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ def load_torch(
     """The same for a model in torch, whose layers are there to be looked into."""
     from spanlab.inference.torch_predictor import load_predictor
 
+    keep_few_kernels()
     return load_predictor(folder_or_id, device=device, precision=precision, revision=revision, beams=beams)
 
 

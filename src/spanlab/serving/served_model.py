@@ -11,7 +11,6 @@ from spanlab.inference.fill import Filler
 from spanlab.inference.load import load
 from spanlab.inference.predictor import Predictor
 from spanlab.inference.torch_predictor import TorchPredictor
-from spanlab.machine import keep_few_kernels
 from spanlab.serving.refusals import RefusalError
 from spanlab.tasks.base import AnyTask
 from spanlab.training.config import Device, InferencePrecision
@@ -77,7 +76,6 @@ def load_served(
 
     A model with one task answers it under any name; one with several must have a task of that name.
     """
-    keep_few_kernels()
     chosen = dict(tasks or {})
     served: list[ServedModel] = []
     for source in dict.fromkeys((*models, *chosen.values())):
