@@ -32,14 +32,20 @@ def prepare(
     files: Annotated[
         list[str],
         typer.Argument(
-            help="Files (.txt, .jsonl, .csv, .parquet, each also .gz, .xz, .zst), folders, patterns, "
+            help="Files (.txt, .jsonl, .csv, .parquet, each also .gz, .xz, .zst), folders, patterns, URLs, "
             "- for standard input, or datasets:NAME[:CONFIG][:SPLIT]."
         ),
     ],
     tokenizer: Annotated[
         str, typer.Option(help=f"Folder or file of the tokenizer, or a model's: {', '.join(NAMES)}.", metavar="PATH")
     ],
-    out: Annotated[Path, typer.Option(help="Folder of the corpus; an interrupted preparation there is resumed.")],
+    out: Annotated[
+        str,
+        typer.Option(
+            help="Folder of the corpus, or its URL, such as s3://bucket/corpus; an interrupted preparation is resumed.",
+            metavar="PATH",
+        ),
+    ],
     workers: Annotated[int | None, typer.Option(min=1, help="Worker processes.", show_default="the cores")] = None,
     engine: Annotated[Literal["local", "ray"], typer.Option(help="Where the workers run.")] = "local",
     text_field: Annotated[str, typer.Option(help="Key or column of the text.")] = "text",
@@ -90,6 +96,7 @@ def prepare(
       spanlab prepare books --tokenizer tokenizer --out corpus
       spanlab prepare books --spans people-and-places.txt --tokenizer tokenizer --out corpora/books
       spanlab prepare novels-zh --segmenter jieba --tokenizer tokenizer --out corpora/zh
+      spanlab prepare s3://bucket/texts --tokenizer tokenizer --out s3://bucket/corpus
       spanlab prepare reviews.jsonl.gz --text-field body --tokenizer tokenizer --out corpora/reviews --workers 8
     """
     from spanlab.corpus import PreparedCorpus
@@ -134,7 +141,7 @@ def _report_layout(plan: "Plan") -> None:
 def _run(
     plan: "Plan",
     tokenizer: "Tokenizer",
-    out: Path,
+    out: str,
     workers: int | None,
     engine: Literal["local", "ray"],
     overwrite: bool,
@@ -156,12 +163,12 @@ def _run(
         )
 
 
-def _print_result(manifest: "Manifest", out: Path, as_json: bool) -> None:
+def _print_result(manifest: "Manifest", out: str, as_json: bool) -> None:
     from dataclasses import asdict
 
     counts = asdict(manifest.counts)
     if as_json:
-        print_json({"corpus": str(out), "counts": counts, "shards": len(manifest.shards)})
+        print_json({"corpus": out, "counts": counts, "shards": len(manifest.shards)})
         return
     labels = {
         "tokens": "tokens",
@@ -176,4 +183,4 @@ def _print_result(manifest: "Manifest", out: Path, as_json: bool) -> None:
     }
     always = ("tokens", "words", "sentences", "documents", "duplicates")
     rows = [(label, f"{counts[name]:,}") for name, label in labels.items() if counts[name] or name in always]
-    print_table([("corpus", str(out)), ("shards", str(len(manifest.shards))), *rows])
+    print_table([("corpus", out), ("shards", str(len(manifest.shards))), *rows])
