@@ -18,6 +18,9 @@ STAGED = {
     "corpus/blocks.py": "an index, written beside its name",
     "corpus/shards.py": "a shard, written beside its name",
     "corpus/prepare/run.py": "a working file",
+    "inference/onnx_export.py": "into a folder that is renamed when whole",
+    "inference/onnx_graphs.py": "into a folder that is renamed when whole",
+    "inference/package.py": "an entry of an archive that is written atomically",
     "inference/output_file.py": "predictions, under the name of an unfinished output; devices directly",
     "quickstart/data.py": "into a folder that is renamed when whole",
 }

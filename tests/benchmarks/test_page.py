@@ -137,7 +137,8 @@ def test_the_driver_goes_on_when_a_benchmark_fails_or_hangs(modules: Path) -> No
         "silent": "no RESULT line",
         "long": "it takes too long for a quick run",
     }
-    assert all(entry["seconds"] > 0 for entry in entries[:4])
+    assert entries[2]["seconds"] >= 9.0
+    assert all(0.0 <= entry["seconds"] < 9.0 for entry in (*entries[:2], entries[3]))
     (late,) = run_all.run_all(chosen[:1], modules, quick=True, minutes=0)
     assert late["reason"] == "no time was left"
 

@@ -25,7 +25,7 @@ WRONG = {
     "predict m texts.txt": "unexpected argument texts.txt; example: spanlab predict run --input texts.txt",
     "predict m --engine foo": "invalid value for '--engine': 'foo' is not one of 'local', 'ray'; see",
     "predict m --zzz": "no such option --zzz; see spanlab predict --help",
-    "recognise m": "no such command 'spanlab recognise'; the commands are almanac, compare, convert, data,",
+    "recognise m": "no such command 'spanlab recognise'; the commands are almanac, benchmark, compare, convert, data,",
     "compare": "no folder given; use --out DIR",
     "fintune": "no such command 'spanlab fintune'; did you mean spanlab finetune?",
     "inspect modell": "no such command 'spanlab inspect modell'; did you mean spanlab inspect model?",

@@ -49,7 +49,7 @@ def check_empty(first: Any, last: Any, task: str) -> None:
     assert isinstance(first.to_html(), str)
     for row in FORMATS:
         if not row.tasks or task in row.tasks:
-            text = "".join(row.texts([first, last]))
+            text = b"".join(row.pieces([first, last]))
             if row.record is not None:
                 assert len([json.loads(line) for line in text.splitlines()]) == 2
 

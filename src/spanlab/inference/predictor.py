@@ -23,7 +23,7 @@ from spanlab.tasks.config import TaskDataConfig
 from spanlab.tasks.examples import Examples, check_known_labels, encode_inputs, read_labelled
 from spanlab.tasks.fitted import ALL, FittedTasks, windower_for
 from spanlab.tasks.formats.reading import fitting_columns, given_fields
-from spanlab.tasks.formats.records import is_one, items_of, with_field_names
+from spanlab.tasks.formats.records import is_one, items_of
 from spanlab.tasks.formats.row import Row, joint_shape
 from spanlab.tasks.outputs import embedding_samples, embedding_vectors, group_by_example
 from spanlab.tasks.result import Result, Scores
@@ -414,7 +414,7 @@ def to_row(index: int, item: Input, *task_classes: type[AnyTask]) -> Row:
     path = f"input {index}"
     if isinstance(item, Mapping):
         shape = joint_shape([task_class.shape for task_class in task_classes])
-        return Row(values=with_field_names(item, shape), path=path)
+        return Row(values=shape.with_known_names(item), path=path)
     if not isinstance(item, str | tuple | list):
         raise InputError(f"is {clip_repr(item)}", path=path, fix="give a text, a tuple of texts or a mapping")
     parts = (item,) if isinstance(item, str) else tuple(item)

@@ -34,6 +34,7 @@ from spacy.training import Example
 from spacy.util import ensure_path, filter_spans, minibatch
 from typing_extensions import override
 
+from spanlab.atomic_io import write_atomically
 from spanlab.errors import InputError, RunError, SpanlabError
 from spanlab.strict_parsing import read_json
 
@@ -273,7 +274,7 @@ def _write_within(folder: Path, name: str, content: bytes) -> None:
     if not path.is_relative_to(folder.resolve()):
         raise InputError(f"the pipeline names a file '{name}', outside its model", fix="do not use it")
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content)
+    write_atomically(path, content)
 
 
 # ---- attributes of documents

@@ -23,7 +23,6 @@ from spanlab.report.run_page import Section, task_sections
 from spanlab.tasks.config import TaskConfig
 from spanlab.tasks.formats.aligned import files_of
 from spanlab.tasks.formats.records import write_records
-from spanlab.tasks.table import find_task
 from spanlab.training.distributed import current_process, process_group
 from spanlab.training.loop import Training
 from spanlab.training.records import Record
@@ -149,7 +148,7 @@ def _as_file(examples: str | Path | Iterable[Any], name: str, task: str, folder:
     if task == MULTITASK:
         raise ConfigError("'train' of multitask is a YAML list of tasks and their files", fix="name the list")
     path = folder.path / EXAMPLES / f"{name}.jsonl"
-    write_records(path, examples, find_task(task).shape)
+    write_records(path, examples)
     return str(path)
 
 

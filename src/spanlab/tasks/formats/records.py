@@ -7,7 +7,6 @@ in its rows, become their names; words with tags, a text with spans; SQuAD's pai
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,15 +25,14 @@ _WORDS, _TAGS = ("tokens", "words"), ("ner_tags", "tags")
 
 def read_records(records: Iterable[Any], shape: FileShape, columns: Sequence[str] = ()) -> Iterator[Row | InputError]:
     """A row for each record, its keys renamed to fields by `columns` or by the other names that the fields go by."""
-    for row in rename_keys(_rows(records), shape, columns):
-        yield row if isinstance(row, InputError) else replace(row, values=with_field_names(row.values, shape))
+    yield from rename_keys(_rows(records), shape, columns)
 
 
-def write_records(path: Path, records: Iterable[Any], shape: FileShape) -> None:
-    """The same as a file of JSON lines, which a run can be repeated with; keys are renamed when it is read."""
+def write_records(path: Path, records: Iterable[Any]) -> None:
+    """The records as a file of JSON lines, which a run can be repeated with; keys are renamed when it is read."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with open_atomically(path) as file:
-        for row in read_records(records, shape):
+        for row in _rows(records):
             if isinstance(row, InputError):
                 raise row
             # Other columns of a table may hold anything; as text they do no harm.
@@ -130,13 +128,3 @@ def _is_missing(value: object) -> bool:
     """Whether a cell of a table is empty: None, NaN, or pandas' own sign for it."""
     is_nan = isinstance(value, float) and value != value  # noqa: PLR0124 (only a NaN differs from itself)
     return value is None or is_nan or type(value).__name__ == "NAType"
-
-
-def with_field_names(values: Mapping[str, Any], shape: FileShape) -> Mapping[str, Any]:
-    """The values with those under another name of a field under the field's own, where that is missing."""
-    found = {
-        name: next((alias for alias in aliases if alias in values), None)
-        for name, aliases in shape.fields.items()
-        if name not in values
-    }
-    return {**values, **{name: values[alias] for name, alias in found.items() if alias is not None}}

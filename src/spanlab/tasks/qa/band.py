@@ -86,7 +86,7 @@ def null_position(sample: Sample) -> int:
 
 def _ends(values_C: NDArray[Any], width: int, fill: float) -> NDArray[Any]:
     """(C, A) the value at the last token of the span that begins at each token; `fill` beyond the context."""
-    padding = np.full(width - 1, fill, values_C.dtype)
+    padding = np.full(width, fill, values_C.dtype)  # one more than a context needs, for a context without tokens
     return sliding_window_view(np.concatenate([values_C, padding]), width)[: len(values_C)]
 
 
