@@ -36,7 +36,7 @@ def machine_facts() -> dict[str, Any]:
         "instructions": [name for flag, name in INSTRUCTIONS.items() if flag in flags],
         "bf16_instructions": has_bf16_instructions(),
         "memory_gb": round(memory_gb()[0] or 0),
-        "system": f"{platform.system()} {platform.release()}",
+        "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
         "versions": dict(_versions()),
         "threads": torch.get_num_threads(),
