@@ -3,7 +3,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-EXTRAS := dev,hf,data,zh,s3,spacy,onnx,minilm,ray,serve,track
+EXTRAS := dev,hf,data,datasets,zh,s3,spacy,onnx,minilm,ray,serve,track
 # A CPU with AVX2 and without AVX-512, on any machine.
 AVX2 := ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 MKL_ENABLE_INSTRUCTIONS=AVX2
 # The stamp's name holds the pins, so that changed pins, and nothing else, make the environment anew.
