@@ -94,6 +94,11 @@ def _rows(count: int) -> int:
     return -(-count // step) * step
 
 
+def weight_levels() -> int:
+    """The largest level of a weight that this CPU multiplies without overflow."""
+    return _LEVELS if int8_instructions() is not None else _REDUCED_LEVELS
+
+
 def int8_copy(encoder: Encoder) -> Encoder:
     """A copy of an encoder on the CPU whose linear layers compute in 8 bits; it shares all other tensors.
 
@@ -101,7 +106,7 @@ def int8_copy(encoder: Encoder) -> Encoder:
     """
     check_int8(encoder)
     copied = copy_sharing_tensors(encoder)
-    levels = _LEVELS if int8_instructions() is not None else _REDUCED_LEVELS
+    levels = weight_levels()
     made: dict[int, Int8Linear] = {}  # a layer that is used twice stays one
     with torch.no_grad():
         for parent in list(copied.modules()):
